@@ -141,7 +141,7 @@ def lines(left: Sequence[Row]) -> list[str]:
 def write(rows: Sequence[Row], left: Sequence[Row]) -> None:
     """Write ``measured.yaml``."""
     text = [
-        "# What was measured, and half widths of ranges by class of sizes (to 32 KiB, 1 MiB, 64 MiB, above) as logarithms of measured over predicted. Written by `make validate`; do not edit.",
+        "# The measured cases, and half widths of ranges by class of sizes (to 32 KiB, 1 MiB, 64 MiB, above) as logarithms of measured / predicted. Written by `make validate`; do not edit.",
         "datasets:",
     ]
     text += [f"- {line}" for line in _datasets(rows)]

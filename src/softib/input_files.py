@@ -38,6 +38,7 @@ __all__ = [
     "head",
     "is_stdin",
     "json_document",
+    "nul_in",
     "raw_pieces",
     "read_text",
     "release",
@@ -212,11 +213,18 @@ def read_text(path: str | os.PathLike[str], kind: str, most: int = TEXT_LIMIT, e
         raise UnreadableFile(f"{shown_name(path)}: not UTF-8 text (byte {error.start}); give a {kind}") from None
 
 
+def nul_in(data: bytes) -> int:
+    """Return the position of the first NUL byte of binary data, -1 for text. NUL bytes after a text, left by a power
+    failure, are accepted; a file of NUL bytes alone is binary."""
+    text = data.rstrip(b"\0")
+    return (text if text.strip() else data).find(b"\0")
+
+
 def text_content(path: str | os.PathLike[str], most: int | None = None, kind: str = "fabric file") -> Content:
-    """Return :func:`content` as text. Raises :class:`UnreadableFile` also for a file with a NUL byte inside its
-    text; NUL bytes at its end, left by a power failure, are accepted."""
+    """Return :func:`content` as text. Raises :class:`UnreadableFile` also for binary data
+    (:func:`nul_in`)."""
     got = content(path, most, kind)
-    if (at := got.data.rstrip(b"\0").find(b"\0")) >= 0:
+    if (at := nul_in(got.data)) >= 0:
         raise UnreadableFile(f"{shown_name(path)}: binary data (byte {at} is NUL); give a {kind}, which is text")
     return got
 

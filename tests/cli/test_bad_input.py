@@ -162,7 +162,10 @@ def test_a_full_disk_under_stdout_is_one_line(args: list[str], net: Path, tmp_pa
     with open("/dev/full", "w") as full:
         ran = run_apart(*args, *more, stdout=full.fileno())
     assert ran.returncode == 2
-    assert ran.stderr.splitlines()[-1] == "softib: stdout: No space left on device"
+    assert (
+        ran.stderr.splitlines()[-1]
+        == "softib: stdout: No space left on device; free space on this file system or enlarge it"
+    )
     assert "Traceback" not in ran.stderr and "Exception ignored" not in ran.stderr
 
 

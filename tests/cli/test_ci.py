@@ -196,7 +196,7 @@ def test_usage_is_one_line(tmp_path):
     (tmp_path / "y.yaml").touch()
     for words, line in (
         ((), "add a program (softib ci -- CMD ...) or --file FILE"),
-        (("--file", "y.yaml", "--", "true"), "add a program (softib ci -- CMD ...) or --file FILE"),
+        (("--file", "y.yaml", "--", "true"), "both --file and a program (true) are given; leave out one of them"),
         (("--node", "host-0001,host-0001", "--", "true"), "node host-0001 is named twice"),
         (("--allow-ip", "--", "true"), "--allow-ip needs --net"),
         (("--file", "y.yaml", "--node", "a"), "--file names the nodes; leave out --node"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -193,6 +194,22 @@ def test_a_binary_file_is_one_line_wherever_a_text_is_due(tree, tmp_path, option
     (tmp_path / "program").write_bytes(BINARY)
     ran = softib("report" if option == "--traffic" else "check", tree, option, tmp_path / "program")
     assert ran.code == 2 and ran.out == "" and "binary data (" in ran.err and len(ran.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("option", ["", "--node-name-map", "--lfts", "--plan"])
+def test_a_file_of_nul_bytes_alone_is_binary_and_not_empty(tree, tmp_path, option, packed):
+    (tmp_path / "zeroes.topo").write_bytes(gzip.compress(bytes(200_000)) if packed else bytes(200_000))
+    ran = softib("check", *((tree, option) if option else ()), tmp_path / "zeroes.topo")
+    assert ran.code == 2 and "binary data (" in ran.err and len(ran.err.strip().splitlines()) == 1
+
+
+def test_nul_bytes_after_a_text_are_read_over(tree, tmp_path):
+    """A power failure leaves them at the end of a file."""
+    softib("convert", tree, tmp_path / "whole.ibnetdiscover")
+    text = (tmp_path / "whole.ibnetdiscover").read_bytes()
+    (tmp_path / "padded.ibnetdiscover").write_bytes(text + bytes(4096))
+    assert softib("diff", tmp_path / "whole.ibnetdiscover", tmp_path / "padded.ibnetdiscover").code == 0
 
 
 def test_an_empty_dump_of_tables_is_called_empty(tree, tmp_path):

@@ -172,17 +172,20 @@ def test_a_rehearsal_gets_through_where_the_specification_lets_it(softib, tmp_pa
     files["one.conf"].write_text("m_key 0x77\nm_key_protection_level 1\n")
     files["two.conf"].write_text(OPTIONS.format(partitions=files["partitions.conf"]))
 
+    advice: dict[str, str] = {}
+
     def outcomes(*args: str) -> dict[str, str]:
-        return {
-            a["attack"]: a["outcome"]
-            for a in audited(softib, str(softib.folder / "two.yaml"), "--rehearse", *args)["attempts"]
-        }
+        attempts = audited(softib, str(softib.folder / "two.yaml"), "--rehearse", *args)["attempts"]
+        advice.update({a["attack"]: a["advice"] for a in attempts})
+        return {a["attack"]: a["outcome"] for a in attempts}
 
     through = lambda found: {attack for attack, outcome in found.items() if outcome == "got through"}
     assert through(outcomes()) == OPEN
     known = outcomes("--sm-config", str(files["one.conf"]), "--partitions", str(files["partitions.conf"]))
     assert known["mkey-from-port"] == "stopped" and known["self-admission"] == "got through"
     assert through(known) == OPEN - {"key-guess"} | {"mkey-from-administration", "self-admission", "enforcement-off"}
+    keyed = through(known) - {"packets-across"}  # the M_Key is set: only the administration gives it away
+    assert all("sa_key" in advice[attack] and "m_key_protection" not in advice[attack] for attack in keyed), advice
     assert known["key-guess"] == "not tried"  # the administration gives no path in a partition that it does not know
     hardened = outcomes("--sm-config", str(files["two.conf"]))
     assert set(hardened.values()) <= {"stopped", "not needed"} and len(hardened) == 11

@@ -22,6 +22,8 @@ STEPS = {
     "killed": ("kill -9 $$", None, 137),
     "terminated": ("sleep 60", signal.SIGTERM, 143),
     "SIGTERM is the program's": ("while :; do sleep 0.1; done", signal.SIGTERM, 5),
+    "hung up": ("sleep 60", signal.SIGHUP, 129),
+    "SIGHUP is the program's": ("trap 'exit 6' HUP; echo begun; while :; do sleep 0.1; done", signal.SIGHUP, 6),
     "Ctrl-C does not end it": ("sleep 1; exit 3", signal.SIGINT, 3),
 }
 
@@ -39,7 +41,9 @@ def test_signals_and_exit_codes(one, options):
     """POSIX's rule for shells: 128 + signal; run(1)-like parents ignore Ctrl-C, which the terminal sends to the program too."""
     for name, (script, number, code) in STEPS.items():
         trap = "trap 'exit 5' TERM; " if code == 5 else ""
-        words = one.words("run", *options, "--", "sh", "-c", f"{trap}echo begun; {script}")
+        words = one.words(
+            "run", *options, "--", "sh", "-c", f"{trap}echo begun; {script}" if "begun" not in script else script
+        )
         program = subprocess.Popen(words, env=one.env, cwd=one.folder, stdout=subprocess.PIPE, text=True)
         assert program.stdout.readline() == "begun\n"
         if number:

@@ -169,7 +169,7 @@ def test_detours_are_said_and_proved():
     g = storage_on_spines()
     cns = tuple(int(x) for x in g.end_guid[~g.end_is_switch][:8])
     r = route(g, "ftree", RouteOptions(cn_guids=cns))
-    assert r.engine == "ftree" and any("down and up again" in n for n in r.notes)
+    assert r.engine == "ftree" and any("down and up" in n for n in r.notes)
     p = verify(g, r.lft)
     assert p.ok and not has_cycle(dependencies(g, r.lft))
     b = next(i for i in cas(g) if g.end_switch[i] == 5)

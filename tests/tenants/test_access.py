@@ -287,6 +287,23 @@ def test_a_misspelt_name_or_another_type_is_400(ask, service, method, path, body
     assert len(service.state.partitions) == before and service.state.tenants.get("typo") is None
 
 
+@pytest.mark.parametrize(
+    ("names", "rule"),
+    [
+        ("", "names no host; use names of hosts, separated by commas"),
+        (" , ", "names no host; use names of hosts, separated by commas"),
+        (7, "must be text or must be a list"),
+        ({}, "must be text or must be a list"),
+        ([7], "must be text"),
+    ],
+)
+def test_names_of_hosts_that_cannot_be_are_400(ask, service, names, rule):
+    """The answer names the field of the request, and no type of the program."""
+    answer = ask("POST", "/ufmRest/resources/pkeys/hosts", {"pkey": "0x9", "hosts_names": names})
+    assert answer == (400, {"error": f"hosts_names: {rule}"})
+    assert 9 not in service.state.partitions
+
+
 def test_isolation_of_a_subnet_that_cannot_be_reached_is_503(ask, service, monkeypatch):
     monkeypatch.setattr(service, "programmer", object())
     assert ask("POST", "/tenants/v1/isolation", {"guids": [GUID]}) == (503, {"error": AWAY})
@@ -649,6 +666,35 @@ def test_members_whose_switch_does_not_check_are_a_finding(ask, service, monkeyp
     assert ask("POST", "/ufmRest/resources/pkeys", {"pkey": "0x5", "guids": [f"{guid:016x}"]})[0] == 200
     (finding,) = [f for f in service.findings() if "do not check" in f.text]
     assert (finding.kind, finding.where) == ("isolation", f"{guid:016x}") and "1 member" in finding.text
+
+
+def test_findings_of_partitions_begin_and_end(ask, service, monkeypatch):
+    """docs/tenants.md: present findings have their begin, those that ended also their end; a change of the text is no end."""
+    service.findings()
+    now = [5000.0]
+    monkeypatch.setattr(service._findings, "_clock", lambda: now[0])
+    guid, other = (f"{g:016x}" for g in list(service.view.ports)[:2])
+    read = lambda kind, query="": [
+        f
+        for f in ask("GET", f"/tenants/v1/findings{query}")[1]
+        if f["kind"] == kind and 5000 <= (f["begun_s"] or 0) < 6000
+    ]
+    keys = "/ufmRest/resources/pkeys"
+    for pkey, index0 in (("0x5", True), ("0x6", True)):
+        assert ask("POST", keys, {"pkey": pkey, "guids": [guid], "index0": index0})[0] == 200
+    for kind, where in (("isolation", "0x7fff"), ("index0", guid)):
+        (one,) = read(kind)
+        assert (one["where"], one["begun_s"], one["ended_s"]) == (where, 5000, None), one
+    now[0] += 60
+    assert ask("POST", keys, {"pkey": "0x5", "guids": [other]})[0] == 200
+    (changed,) = read("isolation")
+    assert (changed["begun_s"], changed["ended_s"]) == (5000, None) and "2 members" in changed["text"]
+    now[0] += 60
+    assert ask("DELETE", f"{keys}/0x6")[0] == 200
+    for kind in ("isolation", "index0"):
+        assert read(kind) == []
+        (past,) = read(kind, "?resolved=true")
+        assert (past["begun_s"], past["ended_s"]) == (5000, 5120), past
 
 
 def test_a_guid_with_two_memberships_is_400(ask, service):

@@ -55,6 +55,19 @@ def test_ib_kubernetes_reads_back_what_it_added(ask):
     assert ask("GET", "/ufmRest/resources/pkeys/0x5?guids_data=true")[1]["guids"] == []
 
 
+def test_a_removal_from_no_partition_is_404_but_for_ib_kubernetes(ask):
+    """ufm.go calls the action again until it is 200: a pod's removal must end after its partition was deleted."""
+    keys = "/ufmRest/resources/pkeys/0x77"
+    for path in (keys, f"{keys}/guids/{GUIDS[0]}", f"{keys}/hosts/host-0001"):
+        status, answer = ask("DELETE", path)
+        assert (status, answer) == (404, {"error": "there is no partition with P_Key 0x77"}), path
+    removal = {"pkey": "0x0077", "guids": [GUIDS[0]]}
+    assert ask("POST", "/ufmRest/actions/remove_guids_from_pkey", removal) == (200, {})
+    assert ask("POST", "/ufmRest/resources/pkeys", removal)[0] == 200
+    for path in (f"{keys}/guids/{GUIDS[0]}", f"{keys}/hosts/host-0001", keys):
+        assert ask("DELETE", path) == (200, {}), "not a member any more, but the partition is there"
+
+
 def test_infra_controller_parses_the_answers(ask):
     """mod.rs: PartitionData, PortConfig and Port have these keys, SmConfig these; {} with 200 is its NotFound."""
     ask(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import shutil
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ import pytest
 
 pytest.importorskip("alembic", reason="alembic is not installed (the extra tenants)")
 
-from softib.errors import InputError
+from softib.errors import InputError, PeerError
 from softib.tenants import changes
 from softib.tenants.changes import Options
 from softib.tenants.intruders import Intruder
@@ -22,7 +23,9 @@ from softib.tenants.model import Member, Tenant
 from softib.tenants.service import TenantService
 from softib.tenants.state import Draft, State
 from softib.tenants.store import FILE, Unavailable, waits_for
+from softib.tenants.subnet import Held
 from softib.tenants.writer import Request
+from tests.tenants.asking import Asking
 
 KILLS = 100
 
@@ -224,6 +227,27 @@ def test_one_service_has_the_subnet_and_the_managers_file(tmp_path, monkeypatch)
         FileManager(tmp_path / "absent" / "partitions.conf", "true").lock_path()
 
 
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        (
+            "echo 'Failed to reload opensm.service: Unit is masked.' >&2; echo 'See journalctl.' >&2",
+            "masked. | See jour",
+        ),
+        ("for n in 1 2 3 4 5 6 7; do echo line $n; done", "line 1 | line 2 | line 3 | line 4 | … | line 7"),
+        ("true", "it printed nothing"),
+    ],
+)
+def test_a_failed_reload_is_quoted_with_its_cause(tmp_path, script, why):
+    """The first lines of systemctl have the cause, its last line only a hint."""
+    from softib.tenants.managers import FileManager
+
+    manager = FileManager(tmp_path / "partitions.conf", f'sh -c "{script}; exit 3"')
+    with pytest.raises(PeerError, match="ended with 3: ") as raised:
+        manager.program(State.empty())
+    assert why in str(raised.value) and "\n" not in str(raised.value)
+
+
 def test_refused_packets_outlive_the_service_and_a_flood_is_bounded(tmp_path):
     clock = [10_000.0]
     port = {7: ("00000000000000aa", "host-a[1]")}
@@ -249,6 +273,14 @@ def test_refused_packets_outlive_the_service_and_a_flood_is_bounded(tmp_path):
         service.intrusions.take([report(0x7FFF), report(0x7FFF)])
         other, own = service.findings()
         assert (own.kind, own.where, other) == ("requests", port[7][0], finding) and own.text.startswith("2 requests")
+        tables = service.view.tables
+        service.view.tables = {service.view.here: Held((0x7FFF,), None)}
+        assert own in service.findings(), "it was read as a limited member"
+        service.view.tables = {service.view.here: Held((0xFFFF,), None)}
+        assert service.findings() == [other], "its table has the full membership"
+        (past,) = (f for f in service.findings(resolved=True) if f.kind == "requests")
+        assert (past.begun_s, past.ended_s) == (own.begun_s, clock[0]) and "is a limited member" not in past.text
+        service.view.tables = tables
         clock[0] += 3601
         assert service.findings() == []
         (ended,) = (f for f in service.findings(resolved=True) if f.kind == "intruder" and f.text.endswith("3 times"))
@@ -283,6 +315,67 @@ def test_a_database_of_a_newer_softib_is_refused_in_one_line(tmp_path):
         db.execute("UPDATE alembic_version SET version_num = 'from-the-future'")
     with pytest.raises(InputError, match="a newer softib wrote it"):
         TenantService(tmp_path, nowhere, None)
+
+
+def fill(folder: Path) -> Path:
+    """A database of many pages, closed; its backup is beside it."""
+    service = TenantService(folder, nowhere, None)
+    many = {guid: Member(host=f"host-{guid}") for guid in range(1, 5000)}
+    service.change(lambda d: changes.put_tenant(d, Tenant("red")), "test", "put")
+    service.change(lambda d: changes.add_members(d, 5, many, Options(tenant="red"), lambda guid: 0), "test", "add")
+    service.store.backup(folder / "tenants-1.db")
+    service.close()
+    return folder / FILE
+
+
+def damage(path: Path, kind: str) -> None:
+    if kind == "an entry":
+        with sqlite3.connect(path) as db:
+            db.execute("UPDATE tenant SET ports = '[1'")
+        db.close()
+        return
+    data = bytearray(path.read_bytes())
+    random_bytes = random.Random(1).randbytes(len(data))
+    start, end = {"all": (0, len(data)), "the middle": (8192, len(data) - 4096), "a short file": (0, 700)}[kind]
+    data[start:end] = random_bytes[start:end]
+    path.write_bytes(data[:700] if kind == "a short file" else data)
+
+
+@pytest.mark.parametrize("kind", ["all", "the middle", "a short file", "an entry"])
+def test_a_damaged_database_is_named_with_its_repair(tmp_path, kind):
+    """One line and code 2 of the command line, no bug of softib; the repair works."""
+    path = fill(tmp_path)
+    damage(path, kind)
+    with pytest.raises(InputError) as raised:
+        TenantService(tmp_path, nowhere, None)
+    assert str(path) in str(raised.value) and "copy a backup" in str(raised.value)
+    assert "\n" not in str(raised.value) and raised.value.exit_code == 2
+    shutil.copy(tmp_path / "tenants-1.db", path)
+    service = TenantService(tmp_path, nowhere, None)
+    assert len(service.state.partitions[5].members) == 4999
+    service.close()
+
+
+def test_damage_while_it_serves_is_503(tmp_path):
+    from softib.web.ufm.gate import Gate
+
+    path = fill(tmp_path)
+    service = TenantService(tmp_path, nowhere, None)
+    try:
+        with path.open("r+b") as file:
+            file.write(random.Random(1).randbytes(path.stat().st_size))
+        for connection in (service.store.db, service.store._reading):
+            connection.execute("PRAGMA shrink_memory")  # pages in memory are undamaged
+        for act in (lambda: service.store.revisions(), lambda: service.change(add(9), "test", "add")):
+            with pytest.raises(Unavailable, match="copy a backup") as raised:
+                act()
+            assert str(path) in str(raised.value)
+        assert service.health().status == "failed"
+        ask = Asking(Gate(None, None, None, service.accounts, True))
+        status, answer = ask("GET", "/ufmRest/resources/pkeys")
+        assert status == 503 and "copy a backup" in answer["error"]
+    finally:
+        service.close()
 
 
 def test_undo_gives_back_what_later_changes_did_not_touch(service):

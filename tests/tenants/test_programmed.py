@@ -172,11 +172,19 @@ def test_health_says_when_the_manager_answered_and_what_waits(lab, monkeypatch):
     assert sick.manager_answered_s >= health.manager_answered_s
     waits = add(lab, 0x32, members(lab.hosts[2]))
     assert lab.settled(waits, 0.5).state == "durable" and lab.service.health().waiting == 1
-    assert [f.text for f in lab.service.findings() if f.kind == "manager"] == [sick.problem]
+    (finding,) = (f for f in lab.service.findings() if f.kind == "manager")
+    assert (finding.text, finding.ended_s) == (sick.problem, None) and finding.begun_s >= health.manager_answered_s
+    monkeypatch.setattr(lab.service.programmer.manager, "is_master", lambda master: False)
+    until(lambda: lab.service.programmer.call(look) or lab.service.programmer.master.other)
+    assert lab.service.health().manager_port == "", "that port is another manager's"
+    assert f"{lab.service.view.manager:016x}" in lab.service.health().problem
     monkeypatch.undo()
     lab.service.programmer.call(look)
     assert lab.settled(waits).state == "programmed"
     until(lambda: lab.service.health().status == "ok")
+    until(lambda: not [f for f in lab.service.findings() if f.kind == "manager"])
+    past = [f for f in lab.service.findings(resolved=True) if f.kind == "manager" and f.begun_s == finding.begun_s]
+    assert [f.ended_s >= f.begun_s for f in past] == [True]
     assert lab.settled(delete(lab, 0x32)).state == "programmed"
 
 

@@ -129,6 +129,41 @@ def test_a_member_that_was_never_there_blocks_nothing(lab):
     delete(lab, 0x207)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_deleted_partition_leaves_nothing_pending(lab, restarts):
+    """20,000 mistyped GUIDs: their addition ends as superseded, the deletion as programmed, and health counts neither."""
+    mistyped = members(*range(0xDEAD0000, 0xDEAD0000 + 20_000))
+    service = lambda: lab.service
+    state = lambda done: service().store.revision(done.revision).state
+    first = add(lab, 0x208, mistyped | members(lab.hosts[1]))
+    other = add(lab, 0x209, members(0xDEAD0001))
+    assert [lab.settled(done).state for done in (first, other)] == ["pending", "pending"]
+    fewer = lab.change(lambda d: changes.remove_members(d, 0x208, list(mistyped)[:10]))
+    until(lambda: state(fewer) == "programmed", 40)
+    if restarts:
+        lab.restart()
+    end = delete(lab, 0x208)
+    until(lambda: (state(first), state(end)) == ("superseded", "programmed"), 40)
+    assert state(other) == "pending", "its port may appear"
+    assert "waits for" not in service().store.revision(first.revision).detail
+    assert not [r for r in service().quarantine.resting() if r.pkey == "0x208"]
+    assert delete(lab, 0x209)
+    until(lambda: state(other) == "superseded", 40)
+    until(lambda: service().health().pending == 0, 40)
+
+
+def test_a_member_that_had_the_key_is_waited_for(lab, silent):
+    """A member that was programmed before its cable was pulled still has the key: its removal stays pending."""
+    guid, pull = left_behind(lab, silent, 0x20A)
+    search_now(lab)
+    until(lambda: lab.service.programmer._search is None)
+    newest = lab.service.store.revisions(1)[0]
+    assert newest.state == "pending" and f"{guid:016x}" in newest.detail
+    assert [r.ports for r in lab.service.quarantine.resting() if r.pkey == "0x20a"] == [[f"{guid:016x}"]]
+    pull(True)
+    until(lambda: lab.service.store.revision(newest.id).state == "programmed", 40)
+
+
 def test_nothing_is_programmed_before_it_was_read_back(lab, monkeypatch):
     """The wire into the subnet is lost, and the manager does nothing: a table as read earlier is no proof."""
     guid = lab.hosts[2]

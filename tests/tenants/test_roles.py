@@ -121,7 +121,10 @@ def test_the_ports_that_a_tenant_may_add(ask, service, accounts, monkeypatch):
     assert add(pkey, others, "admin")[0] == 200 and add("0x31", operators, "operator")[0] == 200
     own = ask("POST", "/tenants/v1/partitions", {"name": "r"}, accounts["tenant"])[1]["pkey"]
     put = lambda ports, tenant="red": ask("PUT", f"/tenants/v1/tenants/{tenant}", {"limit": 9, "ports": ports})
-    assert put([f"{guid:016x}" for guid in (assigned, switch, manager)])[0] == 200
+    for guid, whose in ((switch, "a switch's"), (router, "a router's"), (manager, "the subnet manager's")):
+        status, answer = put([f"{guid:016x}", f"{assigned:016x}"])
+        assert status == 409 and whose in answer["error"], "no call of the tenant could use it"
+    assert put([f"{assigned:016x}"])[0] == 200
     assert add(own, placed, "operator")[0] == 200
     never = dict.fromkeys((others, manager, switch, router), 403)
     expected = {**never, assigned: 200, virtual: 200, placed: 200, free: 403, operators: 403, unknown: 403}
@@ -129,7 +132,7 @@ def test_the_ports_that_a_tenant_may_add(ask, service, accounts, monkeypatch):
     assert "is not assigned to red; an operator assigns it" in add(own, free, "tenant")[1]["error"]
     assert ask("PUT", "/tenants/v1/tenants/red", {"limit": 8})[0] == 200
     (red,) = ask("GET", "/tenants/v1/tenants", authorization=accounts["tenant"])[1]
-    assert (red["limit"], red["ports"]) == (8, sorted(f"{guid:016x}" for guid in (assigned, switch, manager)))
+    assert (red["limit"], red["ports"]) == (8, [f"{assigned:016x}"])
     for port, problem in ((assigned, "is assigned to tenant red"), (placed, f"is in {own} of tenant red now")):
         status, answer = put([f"{port:016x}"], "blue")
         assert status == 409 and problem in answer["error"], answer
@@ -141,3 +144,33 @@ def test_the_ports_that_a_tenant_may_add(ask, service, accounts, monkeypatch):
     assert "a router's; only operators may add it" in add(own, router, "tenant")[1]["error"]
     for guid in (switch, router, manager):
         assert add("0x32", guid, "operator")[0] == 200
+    assert put([f"{assigned:016x}"])[0] == 200
+    for role in ("admin", "operator"):  # a port has one tenant
+        for guid in (placed, assigned, virtual):
+            status, answer = add(pkey, guid, role)
+            assert status == 409 and "tenant red" in answer["error"], answer
+    body = {"format": "partitions.conf", "content": f"b={pkey} : {assigned:#x}=full ;\n"}
+    for dry_run in (True, False):
+        assert ask("POST", "/tenants/v1/import", {**body, "dry_run": dry_run})[0] == 409
+    assert set(service.state.partitions[int(pkey, 16)].members) == {others}
+    assert add("0x32", assigned, "operator")[0] == 200, "a partition without a tenant, for example of storage"
+    assert add(own, assigned, "tenant")[0] == 200 and add(own, others, "operator")[0] == 409
+
+
+def test_a_change_of_a_tenant_keeps_what_is_not_given(ask, service):
+    put = lambda body: ask("PUT", "/tenants/v1/tenants/kept", body)[0]
+    kept = lambda: (service.state.tenants["kept"].limit, service.state.tenants["kept"].ports)
+    port = "00000000000000cc"
+    for body, expected in (
+        ({}, (1024, ())),
+        ({"limit": 2}, (2, ())),
+        ({"ports": [port]}, (2, (port,))),
+        ({"limit": 3}, (3, (port,))),
+        ({"ports": "any"}, (3, None)),
+        ({}, (3, None)),
+    ):
+        assert put(body) == 200 and kept() == expected, body
+    for ports in ("all", True, {}):
+        status, answer = ask("PUT", "/tenants/v1/tenants/kept", {"ports": ports})
+        assert (status, answer["error"]) == (400, 'ports: must be a list of PortGUIDs, or "any" for all ports')
+    assert ask("DELETE", "/tenants/v1/tenants/kept")[0] == 200

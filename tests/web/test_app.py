@@ -241,7 +241,7 @@ def test_a_file_is_routed_when_a_path_is_asked_for(fabric):
     """The page of a file answers as ``softib path`` does."""
     from softib.api.web import _served
 
-    served = _served(fabric, 1.0, lambda text: None, lambda phase: nullcontext())
+    served = _served(fabric, 1.0, 0, lambda text: None, lambda phase: nullcontext())
     client = Client(app_of(served))
     names = sorted(fabric.nodes["name"].to_list())
     code, told = client.get(f"/api/v1/path?a={names[0]}&b={names[1]}")

@@ -164,7 +164,7 @@ def test_what_cannot_be_served_is_one_line(softib):
                 "no history in it" if importlib.util.find_spec("duckdb") else "needs pyarrow and duckdb",
             ),
             (("--jobs", str(jobs)), "job train has no hosts"),
-            (("--every", "0"), "between 0.2 and 3600 seconds"),
+            (("--every", "0"), "--every: 0.0 is out of range; use 0.2 to 3600"),
         ):
             assert says in softib("serve", "one.yaml", *words, code=2), words
         assert "nobody" in softib("serve", "nobody", code=2)

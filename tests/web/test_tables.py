@@ -27,7 +27,7 @@ FILE = "sequoia-ndr-ibdiagnet/data__ibdiagnet2__ibdiagnet2.db_csv"
 def ask_file(path) -> tuple:
     from contextlib import nullcontext
 
-    served = _served(str(path), 1.0, lambda text: None, lambda phase: nullcontext())
+    served = _served(str(path), 1.0, 0, lambda text: None, lambda phase: nullcontext())
     return served, Client(app_of(served)).get
 
 

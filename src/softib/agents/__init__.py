@@ -1,1 +1,1 @@
-"""The firmware of every device: it answers MADs from the fabric's arrays."""
+"""The agents of every device, which answer MADs from the fabric's arrays, as firmware does."""

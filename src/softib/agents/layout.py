@@ -1,4 +1,4 @@
-"""The agents' kernels see a fabric through this: views of its arrays, and the few words of state
+"""The data that the agents' kernels use: views of a fabric's arrays, and the few words of state
 that firmware keeps."""
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ ALL = CapMask.ALL_PORT_SELECT | CapMask.EXTENDED_WIDTH | CapMask.PORT_XMIT_WAIT 
 
 
 def perf_capabilities(fabric: Fabric, additional: bool | None = None) -> np.ndarray:
-    """Return int64[nodes, 2]: CapabilityMask and CapabilityMask2 of each node's part. If the
-    catalogue lacks the part, those of the typical part of its generation. ``additional`` gives all
-    devices the same masks, with or without the 64-bit error counters and QP1Dropped."""
+    """Return int64[nodes, 2]: the PerfMgt CapabilityMask and CapabilityMask2 of each node's device.
+    If the catalogue does not have the device, use the typical device of its generation. If
+    ``additional`` is not None, all devices get the same masks, with or without the 64-bit error
+    counters and QP1Dropped."""
     n = fabric.sizes.nodes
     if additional is not None:
         same = (ALL | CapMask.QP1_DROPPED, CapMask2.ADDITIONAL_EXTENDED_COUNTERS) if additional else (ALL, 0)
@@ -137,29 +138,32 @@ FIRMWARE_FIELDS = (
 )
 
 Tables: Any = table("Tables", [*FABRIC_FIELDS, *FIRMWARE_FIELDS])
-"""One argument for all kernels. In addition to the columns of the fabric, it has:
+"""The single argument that all kernels receive. In addition to the columns of the fabric, it has:
 
-* the five ``…counters`` uint64[ports, counters]: the fabric's, without field names, because structured arrays are
-  expensive to pass to Numba
-* ``mkey_until``, ``cc_until`` int64[ports]: time in ps at which the lease of M_Key and CC_Key ends; 0 = no lease runs
+* the five ``…counters`` uint64[ports, counters]: the counters of the fabric, without field names,
+  because structured arrays are expensive to pass to Numba
+* ``mkey_until``, ``cc_until`` int64[ports]: time in ps at which the lease of M_Key and of CC_Key
+  ends; 0 = no lease is running
 * ``trained`` uint8[ports, 2]: lanes and speed code of the cable at the start; 255 = it had no link
-* ``notices`` int64[slots, 4]: time in ps, port, trap number, detail; ``notice_data`` uint8[slots, 54]: their
-  DataDetails; ``notice_count`` int64[2]: used, lost
-* ``samplers`` int64[slots, 3]: [0, 0] = number of armed sampling mechanisms; then for each its end port, its port, and
-  1 if it has begun
-* ``passed`` uint64[ports]: MADs of this call not counted yet (sent, received << 32); ``touched`` int32[ports]: their
-  ports
-* ``progress`` int64[6]: state of the MAD that is being routed (:mod:`softib.agents.kernels.route`); ``path``
-  int64[2 (switches + 64)]: ports through which it left nodes
-* ``options`` int64[2]: whether MADs are counted, number of ports that have a fault
+* ``notices`` int64[slots, 4]: time in ps, port, trap number, detail; ``notice_data`` uint8[slots,
+  54]: the DataDetails of these notices; ``notice_count`` int64[2]: number of used slots, number of
+  lost notices
+* ``samplers`` int64[slots, 3]: element [0, 0] is the number of armed sampling mechanisms; each
+  further row is the end port of one, the port that it samples, and 1 if it has begun
+* ``passed`` uint64[ports]: number of MADs of this call that are not counted yet (sent, received <<
+  32); ``touched`` int32[ports]: the ports with such MADs
+* ``progress`` int64[6]: state of the MAD that is being routed (:mod:`softib.agents.kernels.route`);
+  ``path`` int64[2 (switches + 64)]: the egress ports of its path
+* ``options`` int64[2]: whether MADs are counted, and the number of ports that have a fault
 * ``perf_caps`` int64[nodes, 2]: :func:`perf_capabilities`
 * ``fault`` int64[ports, 7], ``fault_rate`` float64[ports, 3], ``rng_state`` uint64[1]:
   :mod:`softib.agents.kernels.faults.fault_columns`
-* ``fec_clock`` int64[ports]: time in ps up to which codewords without an error are counted; 0 = no histogram was
-  requested
+* ``fec_clock`` int64[ports]: time in ps up to which codewords without an error are counted; 0 = no
+  histogram has been requested
 * ``overruns`` int64[ports, 2]: :mod:`softib.agents.kernels.faults.flow_control`
-* ``firmware`` uint8[3]: softib's version, which is the firmware version of every device
-* ``reregisters`` uint32[ports]: number of Sets that asked the clients of an end port to register again
+* ``firmware`` uint8[3]: softib's version, which every device reports as firmware version
+* ``reregisters`` uint32[ports]: number of Sets that requested the clients of an end port to
+  register again
 """
 
 Outcome: Any = table(
@@ -168,19 +172,21 @@ Outcome: Any = table(
 )
 """Results of a batch (:func:`softib.agents.kernels.serve.serve`). ``row`` int64[n]: the request of
 each answer. ``client_row``, ``client_port`` int64[n]: the request and the end port of MADs for
-clients, filled from the back. ``served`` int64[2]: the number of answers, and of MADs for
-clients. The others belong to the servers of a running fabric (:func:`softib.live.exchange_kernels.answer`),
-and are empty elsewhere: with two tables, the machine code that answers MADs would be compiled twice."""
+clients, filled from the last row downwards. ``served`` int64[2]: the number of answers, and of MADs
+for clients. The other columns are used by the servers of a running fabric
+(:func:`softib.live.exchange_kernels.answer`) and are empty elsewhere. They are in the same table
+because with two tables, the machine code that answers MADs would be compiled twice."""
 
 NOTICE_SLOTS = 4096
 SAMPLER_SLOTS = 1025
 RNG_SEED = 0x9E3779B97F4A7C15
-"""Initial random state of bit errors; :meth:`softib.agents.link_faults.LinkFaults.seed` sets another."""
+"""Initial random state for bit errors. :meth:`softib.agents.link_faults.LinkFaults.seed` sets
+another state."""
 
 
 def tables_of(fabric: Fabric, count_mads: bool = True, additional_counters: bool | None = None) -> Any:
-    """Return views of ``fabric`` (no copy: writes of agents change the fabric) and fresh firmware
-    state."""
+    """Return views of ``fabric`` and new firmware state. Arrays are not copied, so writes of agents
+    change the fabric."""
     columns = {name: getattr(fabric, name) for name in FABRIC_FIELDS}
     ports = fabric.sizes.ports
     for name in COUNTER_FIELDS:

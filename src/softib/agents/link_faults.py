@@ -1,4 +1,4 @@
-"""Faults of a running fabric: effects of the hardware on links, ports and switches, not of MADs.
+"""Faults of a running fabric: the hardware changes links, ports and switches; no MAD is involved.
 
     faults = LinkFaults(plane)
     faults.cut(port, now_ps)               # no signal: both ends go down and stay down
@@ -9,9 +9,9 @@
     faults.leave_out(port, 0.3, now_ps)    # the port leaves out 30 % of its flow-control packets
     faults.power(node, False, now_ps)      # a switch without power
 
-Each effect follows the specification (:mod:`softib.agents.kernels.faults.ber`,
-:mod:`softib.agents.kernels.port_info`) and shows at both ends. The bit error ratios of a fabric's
-cables (column ``cable_ber``) are active from the start.
+The effects of each fault follow the specification (:mod:`softib.agents.kernels.faults.ber`,
+:mod:`softib.agents.kernels.port_info`), and both ends show them. The bit error ratios of a fabric's
+cables (column ``cable_ber``) are in effect from the start.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ __all__ = ["LinkFaults", "plant_at_start"]
 
 
 class LinkFaults:
-    """Inject and clear faults of the links of ``plane``. ``port`` is a row of the port arrays,
+    """Inject and clear faults of the links of ``plane``. ``port`` is a row of the port arrays:
     either end of a cable.
 
-    Every method raises :class:`InputError` in one line if the fault is impossible.
+    Every method raises :class:`InputError` with a one-line message if the fault is impossible.
     """
 
     def __init__(self, plane: AgentPlane):
@@ -77,13 +77,14 @@ class LinkFaults:
 
     def cut(self, port: int, now_ps: int = 0) -> None:
         """Cut the link, so that no signal passes. Both ends go down, count LinkDowned and poll;
-        switches send trap 128. A Set(PortInfo) does not bring the link up; :meth:`mend` does."""
+        switches send trap 128. A Set(PortInfo) cannot bring the link up again; :meth:`mend` can."""
         for end in self._ends(port):
             self._mark(end, CUT, True, now_ps)
         set_link(self.tables, int(port), False, int(now_ps))
 
     def mend(self, port: int, now_ps: int = 0) -> None:
-        """Restore the signal: both ends train to INIT, unless one is disabled or has no power."""
+        """Restore the signal. Both ends train to INIT, unless one of them is disabled or has no
+        power."""
         for end in self._ends(port):
             self._mark(end, CUT, False, now_ps)
         if not self.is_up(port):
@@ -94,7 +95,8 @@ class LinkFaults:
         return int(self.fabric.port_state[port]) > 1
 
     def noise(self, port: int, ber: float, now_ps: int = 0) -> None:
-        """Give the cable at ``port`` the raw bit error ratio ``ber`` in both directions; 0 repairs it."""
+        """Set the raw bit error ratio of the cable at ``port`` to ``ber`` in both directions; 0
+        removes the fault."""
         if not 0 <= ber < 1:
             raise InputError(f"ber: {ber} is not a bit error ratio; use 0 to below 1, for example 1e-9")
         ends = self._ends(port)
@@ -103,22 +105,23 @@ class LinkFaults:
             self._noisy(end, now_ps)
 
     def attenuate(self, port: int, db: float, now_ps: int = 0) -> None:
-        """Attenuate the light for ``port`` by ``db`` on its path (a dirty connector, a bend): its module measures less,
-        and its received data has bit errors; 0 repairs it."""
+        """Attenuate the light on its way to ``port`` by ``db`` (a dirty connector, or a bend). The
+        module in ``port`` reports less received power, and the received data has bit errors. 0
+        removes the fault."""
         self.optics.lose(port, db)
         self._noisy(port, now_ps)
 
     def fade(self, port: int, db: float, now_ps: int = 0) -> None:
-        """Reduce the output of the laser in ``port`` by ``db``: its own module measures that, and the other end
-        receives less; 0 repairs it."""
+        """Reduce the output of the laser in ``port`` by ``db``. Its module reports less transmitted
+        power, and the other end receives less. 0 removes the fault."""
         self.optics.fade(port, db)
         self._noisy(self._peer(port), now_ps)
 
     def expected_errors(self, port: int) -> dict[str, Any]:
-        """Return the effects of bit errors at the worse end of the link of ``port``: ``raw_ber``;
-        ``fec``, the correcting code (empty: none); codewords per second that it corrects and loses;
-        ``symbol_errors_per_s`` (lost codewords, or without a code wrong symbols); ``post_fec_ber``
-        of the remaining errors."""
+        """Return the effects of bit errors at the worse end of the link of ``port``. Keys:
+        ``raw_ber``; ``fec``, the code that corrects errors (empty: none); the numbers of codewords
+        per second that it corrects and loses; ``symbol_errors_per_s`` (lost codewords; without a
+        code, wrong symbols); ``post_fec_ber``, the bit error ratio after correction."""
         f = self.fabric
         end = max(self._ends(port), key=lambda e: float(self.tables.fault_rate[e, BER]))
         raw, code = float(self.tables.fault_rate[end, BER]), int(speed_code(self.tables, end))
@@ -136,7 +139,8 @@ class LinkFaults:
         _, fixed, lost = codeword(raw, float(length), fixes)
         codewords_s = bits_s / (length * SYMBOL_BITS)
         lost_s = codewords_s * float(lost)
-        # A lost codeword has more wrong symbols than the code can correct, each with at least one wrong bit.
+        # A lost codeword has more wrong symbols than the code can correct, and each has at least
+        # one wrong bit.
         return {
             "raw_ber": raw,
             "fec": f"RS({length},514)",
@@ -147,7 +151,8 @@ class LinkFaults:
         }
 
     def _noisy(self, end: int, now_ps: int) -> None:
-        """Set the bit errors received by ``end``: those of the cable and those from lack of light."""
+        """Set the bit error ratio of data that ``end`` receives, from that of the cable and from
+        lack of light."""
         cable = float(self.fabric.cable_ber[self.fabric.port_cable[end]])
         ber = min(cable + self.optics.ber(end), 0.5)
         self._mark(end, NOISY, ber > 0, now_ps)
@@ -155,10 +160,9 @@ class LinkFaults:
         self.tables.fault[end, PHY_ERRORS] = 0
 
     def limit(self, port: int, lanes: int | None, code: int | None, now_ps: int = 0) -> None:
-        """Limit training of the link to ``lanes`` lanes and speed ``code`` (None: no change). A
-        link that is up goes down (LinkDowned at both ends, because a training that succeeds keeps
-        width and speed) and trains again. A link that is down trains with the limit when it comes
-        up."""
+        """Limit training of the link to ``lanes`` lanes and speed ``code`` (None: no limit). A link
+        that is up goes down and trains again; both ends count LinkDowned, because a recovery would
+        keep width and speed. A link that is down has the limit when it trains next."""
         self.check_limit(port, lanes, code)
         ends = self._ends(port)
         before = self._trained.setdefault(min(ends), self.tables.trained[port].copy())
@@ -167,7 +171,8 @@ class LinkFaults:
         self._retrain(port, now_ps)
 
     def check_limit(self, port: int, lanes: int | None, code: int | None) -> None:
-        """Raise :class:`InputError` if the link at ``port`` cannot train at ``lanes`` and speed ``code``."""
+        """Raise :class:`InputError` if the link at ``port`` cannot train to ``lanes`` lanes and
+        speed ``code``."""
         ends = self._ends(port)
         best = int(supported_speed_codes(self.fabric, np.array(ends)).min())
         widths = int(np.bitwise_and.reduce(supported_lanes(self.fabric, np.array(ends))))
@@ -179,7 +184,7 @@ class LinkFaults:
             raise InputError(f"speed {SPEED_BY_CODE[code].name}: the ends of {name} reach {SPEED_BY_CODE[best].name}")
 
     def unlimit(self, port: int, now_ps: int = 0) -> None:
-        """Remove the limit of :meth:`limit`; the link trains again."""
+        """Remove the limit that :meth:`limit` set. The link trains again."""
         ends = self._ends(port)
         before = self._trained.pop(min(ends), None)
         if before is not None:
@@ -193,9 +198,10 @@ class LinkFaults:
 
     def slow(self, port: int, gbps: float | None, now_ps: int = 0, overrun: bool = False) -> None:
         """Let ``port`` drain its data VLs at ``gbps`` (0: not at all; None: at full rate again),
-        both MADs and data of applications (column ``port_drain``). With ``overrun`` it grants
-        credits nevertheless (``port_drain`` is negative): MADs that meet its full buffer are lost,
-        and trap 130 is raised. With ``gbps`` 0, all application packets are lost too."""
+        both MADs and data of applications (column ``port_drain``). With ``overrun``, it grants
+        credits even if its buffer is full (``port_drain`` is negative): MADs that arrive at the
+        full buffer are lost, and trap 130 is raised. If ``gbps`` is also 0, all application packets
+        are lost too."""
         if gbps is not None and not (gbps >= 0 and math.isfinite(gbps)):
             raise InputError(f"gbps: {gbps} is not a rate; use 0 (blocked) or more, for example 0.001")
         peer = self._peer(port)
@@ -210,7 +216,7 @@ class LinkFaults:
 
     def leave_out(self, port: int, share: float, now_ps: int = 0) -> None:
         """Let ``port`` omit this share of its flow-control packets (0: none). The watchdog of its
-        peer counts PortVLXmitFlowCtlUpdateErrors, starts recovery of the link and raises trap 131
+        peer counts PortVLXmitFlowCtlUpdateErrors, starts recovery of the link, and raises trap 131
         (IBA 7.9.4)."""
         if not 0 <= share <= 1:
             raise InputError(f"share: {share} is not a share of the flow-control packets; use 0 to 1, for example 0.3")
@@ -221,8 +227,9 @@ class LinkFaults:
     # -- switches --
 
     def power(self, node: int, on: bool, now_ps: int = 0) -> None:
-        """Turn off switch ``node``: its neighbours' ports go down, and it does not answer and loses
-        its configuration and counters. Or turn it on, and it trains."""
+        """Turn switch ``node`` off or on. If it is off, its neighbours' ports go down, it answers
+        no MAD, and its configuration and counters are lost. When it is turned on, its links
+        train."""
         f = self.fabric
         if f.node_type[node] != NodeType.SWITCH:
             raise InputError(f"{f.node_name(node)} is not a switch")
@@ -243,7 +250,7 @@ class LinkFaults:
     # -- queries --
 
     def marked(self) -> np.ndarray:
-        """Return rows of the ports that have a fault (int64)."""
+        """Return the rows of the ports that have a fault (int64)."""
         if not self.tables.options[FAULTY]:
             return np.zeros(0, np.int64)
         return np.flatnonzero(self.tables.fault[:, BITS])
@@ -253,8 +260,8 @@ class LinkFaults:
         return bool(self.tables.fault[self.fabric.node_base[node] + 1, BITS] & DEAD)
 
     def publish(self) -> None:
-        """Write column ``port_loss`` of the fabric: the loss of application packets at each port at
-        its current speed."""
+        """Write column ``port_loss`` of the fabric: the probability that an application packet into
+        each port is lost at the port's current speed."""
         ports = np.union1d(self._lossy, self.marked())
         if len(ports):
             loss_of_ports(self.tables, ports, self.fabric.port_loss)
@@ -263,16 +270,17 @@ class LinkFaults:
     # -- time --
 
     def settle(self, ports: Any, now_ps: int) -> None:
-        """Update the counters of ``ports`` to ``now_ps``, for readers that do not use the PMA."""
+        """Update the counters of ``ports`` to ``now_ps``, for callers that read them without the
+        PMA."""
         self._settle(np.atleast_1d(ports), now_ps)
 
     def begin(self, now_ps: int) -> None:
-        """Begin at time ``now_ps``: existing faults have made no errors yet."""
+        """Set the start of existing faults to ``now_ps``: they have caused no errors yet."""
         self.tables.fault[self.marked(), SETTLED] = now_ps
 
     def seed(self, seed: int) -> None:
-        """Restart the random numbers of bit errors; the same seed and the same MADs give the
-        same errors."""
+        """Set the seed of the random numbers for bit errors. The same seed and the same MADs give
+        the same errors."""
         self.tables.rng_state[0] = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] | np.uint64(1)
 
     # -- inner --
@@ -282,7 +290,8 @@ class LinkFaults:
             settle_ports(self.tables, np.asarray(ports, np.int64), int(now_ps))
 
     def _mark(self, port: int, bit: int, on: bool, now_ps: int) -> None:
-        """Set or clear ``bit`` of ``port``. ``options[FAULTY]`` counts the ports that have any fault."""
+        """Set or clear ``bit`` for ``port``. ``options[FAULTY]`` counts the ports that have at
+        least one fault."""
         row = self.tables.fault[port]
         before = int(row[BITS])
         self._settle([port], now_ps)
@@ -301,7 +310,7 @@ class LinkFaults:
 
 
 def plant_at_start(faults: LinkFaults) -> None:
-    """Start the bit errors of cables that are bad according to the fabric's source."""
+    """Start the bit errors of the cables that have a bit error ratio in the fabric's source."""
     f = faults.fabric
     for cable in np.flatnonzero(f.cable_ber > 0).tolist():
         ends = f.cable_port[cable]

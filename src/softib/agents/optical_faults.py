@@ -1,7 +1,7 @@
-"""Faults of optical modules and fibres: lost light, fading lasers, hot modules.
+"""Faults of optical modules and fibres: loss of light, ageing lasers, hot modules.
 
-A module's measurements are the register image that the firmware of its port answers (column
-``module_info``). Too little light causes bit errors in the affected direction
+A module's measurements are in the register image that the firmware of its port returns (column
+``module_info``). Too little light causes bit errors in the direction concerned
 (:func:`softib.fabric.optical_modules.bit_errors`).
 """
 
@@ -25,8 +25,8 @@ COLDEST_C, HOTTEST_C = -100.0, 120.0
 
 
 class OpticalFaults:
-    """The faults of the modules of ``fabric``. ``lost_db``, by receiving port: loss by dirt or a
-    bend. ``faded_db``, by sending port: missing power of its laser."""
+    """The faults of the modules in ``fabric``. ``lost_db``: loss through dirt or a bend, by
+    receiving port. ``faded_db``: reduction of the laser's power, by sending port."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -35,15 +35,15 @@ class OpticalFaults:
         self._cool: dict[int, int] = {}
 
     def lose(self, port: int, db: float) -> None:
-        """Attenuate the light for ``port`` by ``db`` on its path; 0 repairs it. Raises
+        """Attenuate the light on its way to ``port`` by ``db``; 0 removes the fault. Raises
         :class:`InputError` for a port without an optical module."""
         self._check(port, db)
         self._set(self.lost_db, port, db)
         self._measure(port)
 
     def fade(self, port: int, db: float) -> None:
-        """Reduce the output of the laser of ``port`` by ``db``. Its driver increases the current by the same factor (at
-        most twice). 0 repairs it."""
+        """Reduce the output of the laser of ``port`` by ``db``. The laser's driver increases the
+        current by the same factor (at most twofold). 0 removes the fault."""
         peer = self._check(port, db)
         self._set(self.faded_db, port, db)
         image = self.fabric.module_info[port]
@@ -52,7 +52,7 @@ class OpticalFaults:
         self._measure(peer)
 
     def heat(self, port: int, degrees_c: float | None) -> None:
-        """Give the module in ``port`` this temperature (None: its original one)."""
+        """Set the temperature of the module in ``port`` (None: its original one)."""
         self._check(port, 0.0)
         image = self.fabric.module_info[port]
         now = int(ModuleInfo.temperature.get(image))
@@ -67,7 +67,8 @@ class OpticalFaults:
         ModuleInfo.temperature.set(image, round(degrees_c * 256) & 0xFFFF)
 
     def ber(self, port: int) -> float:
-        """Return the bit error ratio of the data that ``port`` receives, caused by lack of light."""
+        """Return the bit error ratio that lack of light causes in the data that ``port``
+        receives."""
         peer = int(self.fabric.port_peer[port])
         if not (port in self.lost_db or peer in self.faded_db):
             return 0.0

@@ -1,6 +1,6 @@
-"""The management plane of a fabric: one call reaches the firmware of all devices.
+"""The management plane of a fabric: one call sends MADs to the firmware of all devices.
 
-A batch of MADs leaves a port, is routed as by hardware, and comes back as a batch of answers::
+A batch of MADs is sent from a port, routed as hardware would, and returned as a batch of answers::
 
     plane = AgentPlane(fabric)
     answers = plane.send(requests, port=sm_port, now_ps=0)
@@ -36,20 +36,22 @@ __all__ = ["AgentPlane", "Delivery", "Notice"]
 
 
 TRAP_TYPE = {128: 1, 129: 1, 130: 1, 131: 1, 144: 4, 145: 4, 256: 2, 257: 2, 258: 2, 259: 2, 1144: 4}
-"""Notice.Type by trap: 1 urgent, 2 security, 4 informational (IBA 14.2.5.1)."""
+"""Notice.Type by trap number: 1 urgent, 2 security, 4 informational (IBA 14.2.5.1)."""
 FIRST_ROWS = 64
 ISSUER_LID_AT = {128: 0, 129: 2, 130: 2, 131: 2, 144: 2, 145: 2, 1144: 2}
-"""Byte of DataDetails that holds the issuer's LID."""
+"""Offset of the issuer's LID in DataDetails, by trap number."""
 
 
 @dataclass
 class Delivery:
-    """MADs that reached a port whose *client* (subnet manager, application) must process them.
+    """MADs that arrived at a port and that its *client* (a subnet manager or an application) must
+    process.
 
-    These are SMInfo, traps and reports, every class but 0x01, 0x81, 0x04, 0x21 (and 0x0a on
-    Mellanox devices), and responses that clients send. ``batch`` holds them as they arrive (return
-    path filled in), ``rows`` their rows in the batch that was sent, ``ports`` the end ports of
-    these clients (a CA port, or port 0 of a switch), and ``sender`` the egress port.
+    These are SMInfo, traps and reports; MADs of every class except 0x01, 0x81, 0x04, 0x21 (and 0x0a
+    on Mellanox devices); and responses that clients send. ``batch`` holds the MADs as they arrive
+    (with the return path filled in), ``rows`` their rows in the batch that was sent, ``ports`` the
+    end ports of their clients (a CA port, or port 0 of a switch), and ``sender`` the port that sent
+    them.
     """
 
     batch: MadBatch
@@ -63,7 +65,7 @@ class Notice:
     """A trap that a device wants to send: virtual time, end port of the device, trap number (IBA
     13.4.8.2) and detail.
 
-    For traps 128 to 131, ``detail`` is the portnum. ``data`` holds the 54 bytes of DataDetails,
+    The ``detail`` of traps 128 to 131 is the portnum. ``data`` holds the 54 bytes of DataDetails
     without the issuer's LID.
     """
 
@@ -77,16 +79,17 @@ class Notice:
 class AgentPlane:
     """All agents of ``fabric``. They work on its arrays directly, without a copy.
 
-    MADs without an answer are absent from the answers: no such path, link down, no route, unknown
-    MAD version, M_Key refused, P_Key refused by a switch or the target. :meth:`exchange` also
-    returns MADs for clients; traps are collected for :meth:`take_notices`.
+    MADs without an answer are absent from the answers: the path does not exist, a link is down,
+    there is no route, the MAD version is unknown, the M_Key is wrong, or a switch or the
+    destination drops packets with this P_Key. :meth:`exchange` also returns MADs for clients;
+    :meth:`take_notices` returns traps.
     """
 
     def __init__(self, fabric: Fabric, *, count_mads: bool = True, additional_counters: bool | None = None):
-        """``count_mads``: MADs change the port counters on their path. ``additional_counters``: all
-        devices have the 64-bit error counters after byte 72 of PortCountersExtended
-        (CapabilityMask2 bit 1) and QP1Dropped, or no device has them. None: as in their generation
-        (:mod:`~softib.agents.layout`).
+        """``count_mads``: MADs increase the port counters on their path. ``additional_counters``:
+        True or False = all devices have, or no device has, QP1Dropped and the 64-bit error counters
+        after byte 72 of PortCountersExtended (CapabilityMask2 bit 1). None: each device has those
+        of its generation (:mod:`~softib.agents.layout`).
         """
         self.fabric = fabric
         fit_modules(fabric)
@@ -94,21 +97,21 @@ class AgentPlane:
         self.faults = LinkFaults(self)
         plant_at_start(self.faults)
         self.tap: Callable[[MadBatch, int, MadBatch], None] | None = None
-        """Called with each batch, its port and its answers."""
+        """Called with each batch, the port that sent it, and its answers."""
         self._make_scratch(FIRST_ROWS)
 
     def send(self, batch: MadBatch, port: int, now_ps: int = 0) -> MadBatch:
-        """Send ``batch`` from ``port`` (row of a CA port or of a switch's port 0) and return the
+        """Send ``batch`` from ``port`` (row of a CA port, or of port 0 of a switch). Return the
         answers.
 
-        Answers are in the order of their requests; their addresses are as they arrive at ``port``.
-        Rows of ``batch`` are processed in order, and ``batch`` is not changed. Raises
-        :class:`InputError` if ``port`` owns no QP0.
+        Answers are in the order of their requests, with the addresses that they have when they
+        arrive at ``port``. Rows of ``batch`` are processed in order; ``batch`` is not changed.
+        Raises :class:`InputError` if ``port`` has no QP0.
         """
         return self.exchange(batch, port, now_ps)[0]
 
     def exchange(self, batch: MadBatch, port: int, now_ps: int = 0) -> tuple[MadBatch, Delivery | None]:
-        """Like :meth:`send`, and also return MADs for clients."""
+        """Send ``batch`` as :meth:`send` does. Also return MADs for clients."""
         self._check_sender(port)
         mad = batch.mad
         n = len(mad)
@@ -142,7 +145,7 @@ class AgentPlane:
         rows = o.client_row[n - clients : n][::-1].copy()
         arrived = batch[rows]
         arrived.mad = out[n - clients :][::-1].copy()
-        # The hardware fills in the source LID of MADs sent by LID.
+        # The hardware fills in the source LID of LID-routed MADs.
         blank = (arrived.mad[:, CLASS_AT] != MgmtClass.SUBN_DR) & (
             (arrived.slid == 0) | (arrived.slid == LID_PERMISSIVE)
         )
@@ -150,27 +153,26 @@ class AgentPlane:
         return answers, Delivery(arrived, rows, o.client_port[n - clients : n][::-1].copy(), port)
 
     def answer(self, mad: np.ndarray, ingress: int, slid: int, now_ps: int) -> int:
-        """Let the device process ``mad`` (uint8[256]), which enters through port ``ingress`` (for a
-        switch addressed by LID: its port 0), and overwrite ``mad`` with the answer. For callers
-        that carry MADs themselves, including links and counters.
+        """Let the device process ``mad`` (uint8[256]), which enters through port ``ingress`` (port
+        0 of a switch that is addressed by LID), and overwrite ``mad`` with the answer. This is for
+        callers that carry MADs themselves, and count packets and check links.
 
-        Returns the result: :data:`~softib.agents.kernels.dispatch.SILENT`, ``ANSWERED`` or ``FOR_CLIENT``.
+        Return :data:`~softib.agents.kernels.dispatch.SILENT`, ``ANSWERED`` or ``FOR_CLIENT``.
         """
         return int(answer(self.tables, mad, int(ingress), int(now_ps), int(slid)))
 
     def _make_scratch(self, n: int) -> None:
-        """Create the columns for addresses and outcome of up to ``n`` MADs. MADs themselves are not copied, so their
-        columns have no rows."""
+        """Create columns for the addresses and results of up to ``n`` MADs. The MADs themselves are
+        not copied, so the columns for them have no rows."""
         self._requests, self._answers = mad_columns(n, mads=0), mad_columns(n, mads=0)
         rows, client_rows, client_ports = np.zeros((3, n), np.int64)
         unused = [np.zeros(0, np.int64)] * (len(Outcome._fields) - 4)
         self._outcome = Outcome(rows, client_rows, client_ports, np.zeros(2, np.int64), *unused)
 
     def set_link(self, port: int, up: bool, now_ps: int = 0) -> None:
-        """Let the link at ``port`` fail, or train again, as an event of the hardware and not of a
-        MAD (both ends; a disabled end stays disabled). Switches at its ends raise PortStateChange
-        and trap
-        128. More faults: :attr:`faults`.
+        """Let both ends of the link at ``port`` fail, or (``up``) train again, as an event of the
+        hardware that no MAD causes. An end that is disabled stays disabled. Switches at the ends
+        set PortStateChange and raise trap 128. :attr:`faults` has further faults.
         """
         if up:
             self.faults.mend(port, now_ps)
@@ -178,16 +180,17 @@ class AgentPlane:
             self.faults.cut(port, now_ps)
 
     def advance(self, now_ps: int) -> int | None:
-        """Advance sampling (PortSamplesControl) to this time; return the time at which the next
-        call is due, None if no call is needed.
+        """Advance sampling (PortSamplesControl) to this time. Return the time at which the next
+        call is needed, or None if none is.
 
-        Sampling begins and ends at the first :meth:`send` or ``advance`` at or after the due time.
+        Sampling begins and ends at the first call of :meth:`send` or ``advance`` at or after the
+        due time.
         """
         sample_until(self.tables, int(now_ps))
         return self.next_sample_ps()
 
     def next_sample_ps(self) -> int | None:
-        """Return when sampling next begins or ends; None: no port samples."""
+        """Return the time at which the next sampling begins or ends; None if no port samples."""
         n = int(self.tables.samplers[0, 0])
         if not n:
             return None
@@ -195,14 +198,15 @@ class AgentPlane:
         return min(int(self.fabric.sample_ps[end, begun]) for end, _, begun in armed)
 
     def describe(self, node: int, text: str | bytes, now_ps: int = 0) -> None:
-        """Give ``node`` another NodeDescription, as an action of the host; its end ports raise trap
-        144 (NodeDescription)."""
+        """Change the NodeDescription of ``node``, as its host would. Its end ports raise trap 144
+        (NodeDescription)."""
         octets = text.encode() if isinstance(text, str) else text
         self.fabric.node_desc[node] = np.frombuffer(octets[:64].ljust(64, b"\0"), np.uint8)
         raise_change_traps(self.tables, int(node), 1, int(now_ps))
 
     def set_is_sm(self, port: int, on: bool, now_ps: int = 0) -> None:
-        """Change IsSM of end port ``port``, as an action of the host; this raises trap 144 (CapabilityMask)."""
+        """Change the bit IsSM of end port ``port``, as its host would. The port raises trap 144
+        (CapabilityMask)."""
         info = self.fabric.port_info[port]
         before = int(PortInfo.cap_mask.get(info))
         after = before | CapMask.IS_SM if on else before & ~int(CapMask.IS_SM)
@@ -211,7 +215,8 @@ class AgentPlane:
             raise_local_change(self.tables, int(port), 0, int(now_ps))
 
     def set_sys_guid(self, node: int, guid: int, now_ps: int = 0) -> None:
-        """Change the SystemImageGUID of ``node``, as an action of the host; its end ports raise trap 145."""
+        """Change the SystemImageGUID of ``node``, as its host would. Its end ports raise trap
+        145."""
         self.fabric.sys_guid[node] = guid
         data = wire.TrapSysImageGuid.pack(sys_guid=guid)
         for end in self._end_ports_of(node):
@@ -224,7 +229,7 @@ class AgentPlane:
         return [p for p in rows if self.fabric.port_peer[p] >= 0]
 
     def take_notices(self) -> list[Notice]:
-        """Return traps that devices raised since the last call, oldest first."""
+        """Return the traps that devices raised since the last call, oldest first."""
         used = int(self.tables.notice_count[0])
         rows = zip(self.tables.notices[:used].tolist(), self.tables.notice_data[:used], strict=True)
         taken = [Notice(now, port, trap, detail, bytes(data)) for (now, port, trap, detail), data in rows]
@@ -232,10 +237,10 @@ class AgentPlane:
         return taken
 
     def trap(self, notice: Notice, tid: int = 0) -> tuple[MadBatch, int] | None:
-        """Return the trap MAD of ``notice``, addressed to the port's master SM, and the port that
-        sends it; None if the port has no master SM. Pass it to :meth:`send`, which delivers it to
-        the SM's port (IBA 13.4.9, 14.2.5.1). :class:`~softib.agents.trap_queue.TrapQueue` numbers
-        and repeats traps."""
+        """Return the MAD of the trap ``notice``, addressed to the port's master SM, and the port
+        that sends it; None if the port has no master SM. :meth:`send` delivers the MAD to the SM's
+        port (IBA 13.4.9, 14.2.5.1). :class:`~softib.agents.trap_queue.TrapQueue` numbers and
+        repeats traps."""
         info = self.fabric.port_info[notice.port]
         sm_lid, lid = int(PortInfo.master_sm_lid.get(info)), int(PortInfo.lid.get(info))
         if not sm_lid or not lid:

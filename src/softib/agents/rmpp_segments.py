@@ -1,8 +1,9 @@
-"""Packets of an RMPP message after the first one, counted at every port of its path (IBA 13.6, 16.1.3.5).
+"""Count the packets after the first of an RMPP message, at every port of their path (IBA 13.6,
+16.1.3.5).
 
-Between softib's programs, a message travels in one piece, and the agents route and count its first
-packet. Its other segments take the same path. The acknowledgements from the receiver's driver
-follow the tables to the sender's LID.
+Between softib's programs, a message is transferred in one piece. The agents route and count only
+its first packet. Its other segments take the same path; the acknowledgements of the receiver's
+driver take the path to the sender's LID in the forwarding tables.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ TYPE_AT = RMPP_HEADER + RmppHeader.type.byte
 
 
 def segments_of(octets: int, mgmt_class: int) -> tuple[int, int]:
-    """Return (segments, acknowledgements) for a message of ``octets`` bytes, including the head.
-    The first segment is acknowledged, then the last of each window, and the last of all."""
+    """Return (segments, acknowledgements) of a message of ``octets`` bytes, including the head. The
+    first segment is acknowledged, the last of each window, and the last of the message."""
     head = RMPP_END + class_header_of(mgmt_class)
     n = max(1, -(-(octets - head) // (MAD_SIZE - head)))
     return n, -(-n // WINDOW) + ((n - 1) % WINDOW != 0)
 
 
 def egress_ports(f: Fabric, port: int, lid: int) -> list[int]:
-    """Return the rows of the egress ports of a packet for ``lid``, starting at end port ``port``,
-    by the current forwarding tables."""
+    """Return the rows of the egress ports that a packet to ``lid`` passes with the current
+    forwarding tables, starting at end port ``port``."""
     rows: list[int] = []
     at = port
     for _ in range(f.sizes.switches + 1):
@@ -56,9 +57,10 @@ def egress_ports(f: Fabric, port: int, lid: int) -> list[int]:
 
 
 class RmppSegments:
-    """Counts messages between programs and managers of ``plane``. ``whole`` returns whether the
-    receiver of a response (uint8[256]) accepts whole RMPP messages. ``octets`` returns the length
-    in bytes of the message that a program now sends (0: not longer than a MAD)."""
+    """Counts messages between programs and managers of ``plane``. ``whole`` is a function that
+    returns whether the receiver of a response (uint8[256]) accepts complete RMPP messages.
+    ``octets`` is a function that returns the length in bytes of the message that a program is now
+    sending (0: it fits into one MAD)."""
 
     def __init__(self, plane: AgentPlane):
         self.fabric, self.tables = plane.fabric, plane.tables
@@ -66,16 +68,16 @@ class RmppSegments:
         self.octets: Callable[[], int] = lambda: 0
 
     def count(self, mad: np.ndarray, octets: int, dlid: int, sl: int, port: int, to: int) -> None:
-        """Count the segments of a message that was carried from end port ``port`` to end port
-        ``to`` on ``sl``. ``mad`` is its first packet, and ``octets`` its length in bytes (0: the
-        packet is the whole message)."""
+        """Count the segments of a message that was sent from end port ``port`` to end port ``to``
+        on ``sl``. ``mad`` is its first packet, and ``octets`` its length in bytes (0: the packet is
+        the whole message)."""
         if int(mad[CLASS_AT]) not in RMPP_CLASSES or port == to or not self.tables.options[0]:
             return
         response = bool(mad[METHOD_AT] & RESPONSE_BIT)
         if not octets and not (response and mad[TYPE_AT] == RmppType.DATA and is_whole(mad[None])[0]):
             return
         if response and not self.whole(mad):
-            return  # only the first segment reaches a program without RMPP
+            return  # a program without RMPP gets only the first segment
         segments, acks = segments_of(octets or RMPP_END, int(mad[CLASS_AT]))
         self._pass(port, dlid, sl, segments - 1)
         self._pass(to, int(PortInfo.lid.get(self.fabric.port_info[port])), sl, acks)

@@ -1,5 +1,5 @@
-"""Traps in transit to the subnet manager: each is sent repeatedly until the manager represses it (IBA 13.4.9,
-14.2.5.1).
+"""Traps on their way to the subnet manager. Each is sent repeatedly until the manager represses it
+(IBA 13.4.9, 14.2.5.1).
 
     queue = TrapQueue(plane)
     queue.collect(now_ps)                          # what the devices raised since the last call
@@ -7,20 +7,20 @@
     queue.repressed(port, tid, now_ps)             # SubnTrapRepress came back to the port
     queue.next_ps()                                # call again then; None: nothing waits
 
-The rules, with their source:
+The rules and their sources:
 
-* A new trap has a new TransactionID, and its repetitions have the same one (o13-5); its M_Key is 0 (o14-1).
-* A port sends no trap, new or repeated, earlier than SubnetTimeOut (4.096 µs x 2^n) after the
+* A new trap has a new TransactionID, which its repetitions keep (o13-5). Its M_Key is 0 (o14-1).
+* A port sends a trap, new or repeated, at the earliest SubnetTimeOut (4.096 µs x 2^n) after the
   previous one (o14-2, PortInfo:SubnetTimeOut). Linux' driver hfi1 follows both rules, and keeps up
   to 100 traps per port and type (RVT_MAX_TRAP_LEN).
-* The specification sets no limit to repetitions, and hfi1 has none. OpenSM (``osm_trap_rcv``)
-  treats a trap received more than ten times as babbling, ignores it and marks the port unhealthy.
-  So softib sends a trap ten times, at intervals that double (1, 2, 4, … at most 32 times
-  SubnetTimeOut), and then abandons it. If MasterSMLID changes, the new manager gets it from the
-  first copy on.
+* The specification does not limit the number of repetitions, nor does hfi1. OpenSM
+  (``osm_trap_rcv``) treats a trap that it received more than ten times as babbling, ignores it, and
+  marks the port unhealthy. So softib sends a trap at most ten times, at intervals that double (1,
+  2, 4, … at most 32 times SubnetTimeOut), and then gives up. If MasterSMLID changes, the count
+  starts again for the new manager.
 * A trap of a port without a manager (MasterSMLID or LID 0) waits, and is not repeated.
-* Waiting notices of the same event are merged into one trap. After that trap was sent, a new notice
-  of the event is a new trap, which follows when the manager has repressed the first.
+* Waiting notices of the same event are merged into one trap. If the event occurs again after the
+  trap was sent, it is a new trap, which is sent after the manager has repressed the first one.
 """
 
 from __future__ import annotations
@@ -39,23 +39,25 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PENDING", "MOST_SENDS", "TrapQueue"]
 
 MOST_SENDS = 10
-"""Copies of a trap that are sent: OpenSM treats the eleventh as babbling."""
+"""Maximum number of times that a trap is sent, because OpenSM treats the eleventh as babbling."""
 MOST_PENDING = 100
-"""Traps kept per port (hfi1: RVT_MAX_TRAP_LEN); beyond this number, the oldest is lost."""
+"""Maximum number of traps that a port keeps (hfi1: RVT_MAX_TRAP_LEN). Beyond this number, the
+oldest is lost."""
 LONGEST_BACKOFF = 5
-"""Intervals grow to 2^5 times SubnetTimeOut: ten copies take 159 times SubnetTimeOut, 171 s with
-OpenSM's value 18."""
+"""Intervals grow up to 2^5 times SubnetTimeOut. Then all ten copies take 159 times SubnetTimeOut,
+which is 171 s with OpenSM's value 18."""
 SHORTEST_PS = 100_000_000_000
-"""Minimum time between two traps of a port, whatever its SubnetTimeOut (softib's choice: 0.1 s; a
-normal manager sets 18, which is 1.07 s)."""
+"""Minimum time between two traps of a port, even if its SubnetTimeOut is shorter. softib uses 0.1
+s; managers usually set SubnetTimeOut to 18, which is 1.07 s."""
 HOMELESS_PS = 250_000_000_000
-"""Interval of checks for a port without a manager."""
+"""Interval at which softib checks whether a port has a manager again."""
 UNIT_PS = 4_096_000
 
 
 @dataclass
 class PendingTrap:
-    """An unrepressed trap. ``repeated``: the event occurred again after the trap was sent."""
+    """A trap that is not repressed yet. ``repeated``: the event occurred again after the trap was
+    sent."""
 
     notice: Notice
     tid: int
@@ -65,29 +67,30 @@ class PendingTrap:
     repeated: bool = False
 
     def says(self, other: Notice) -> bool:
-        """Return whether both traps report the same notice."""
+        """Return whether ``other`` reports the same event as this trap."""
         this = self.notice
         return (this.trap, this.detail, this.data) == (other.trap, other.detail, other.data)
 
 
 @dataclass
 class PortTraps:
-    """The traps of one end port, oldest first; the next may be sent at ``free_ps``. ``listed_ps``
-    is its entry in the queue of ports (-1: no entry)."""
+    """The traps of one end port, oldest first. The next one may be sent at ``free_ps``.
+    ``listed_ps`` is the port's time in the queue of ports (-1: it is not in the queue)."""
 
     pending: deque[PendingTrap] = field(default_factory=deque)
     free_ps: int = 0
     listed_ps: int = -1
 
     def next(self) -> PendingTrap:
-        """Return the trap that is due first; of those due together, the oldest."""
+        """Return the trap that is due first. If several are due at the same time, return the
+        oldest."""
         return min(self.pending, key=lambda p: p.due_ps)
 
 
 @dataclass
 class TrapCounts:
-    """Counts over all ports since the start: MADs ``sent``, traps that a manager ``repressed``,
-    notices ``merged`` into a waiting trap, traps ``given_up`` after ten copies."""
+    """Counts for all ports since the start: MADs ``sent``, traps that a manager ``repressed``,
+    notices ``merged`` into a waiting trap, and traps ``given_up`` after ten copies."""
 
     sent: int = 0
     repressed: int = 0
@@ -97,7 +100,7 @@ class TrapCounts:
 
 
 class TrapQueue:
-    """The traps of all devices of ``plane``. The caller passes the time (ps); the queue does
+    """The traps of all devices of ``plane``. The caller passes the time in ps; the queue does
     nothing between calls."""
 
     def __init__(self, plane: AgentPlane):
@@ -111,19 +114,20 @@ class TrapQueue:
 
     @property
     def pending(self) -> int:
-        """Traps waiting for repression, or for a manager."""
+        """Number of traps that wait until a manager represses them, or until their port has a
+        manager."""
         return sum(len(p.pending) for p in self._ports.values())
 
     def stats(self) -> dict[str, int]:
-        """Return the counts and ``pending``, for JSON."""
+        """Return all counts and ``pending`` as JSON values."""
         return {"pending": self.pending, **asdict(self.counts)}
 
     def by_number(self) -> dict[str, int]:
-        """Return the number of times each trap was raised, as ``trap_128`` …, for JSON."""
+        """Return how often each trap was raised, with keys ``trap_128`` …, as JSON values."""
         return {f"trap_{number}": n for number, n in sorted(self.raised.items())}
 
     def collect(self, now_ps: int) -> None:
-        """Take the notices raised since the last call."""
+        """Take over the notices that devices raised since the last call."""
         raised, overflows = self.plane.tables.notice_count.tolist()
         if raised or overflows:
             self.counts.lost += overflows
@@ -144,19 +148,22 @@ class TrapQueue:
         self._new(at, notice, now_ps)
 
     def _new(self, at: PortTraps, notice: Notice, now_ps: int) -> None:
-        self._tid += 1  # its upper 16 bits stay 0: no program has that number, and it suffices for 2^48 traps
+        # the upper 16 bits stay 0, which no program's TransactionIDs have; 48 bits are enough for
+        # all traps
+        self._tid += 1
         at.pending.append(PendingTrap(notice, self._tid, now_ps))
         self._list(notice.port, at)
 
     def _list(self, port: int, at: PortTraps) -> None:
-        """Enter the port's next time into the queue of ports."""
+        """Enter the time of the port's next trap into the queue of ports."""
         when = max(at.free_ps, at.next().due_ps)
         if at.listed_ps < 0 or when < at.listed_ps:
             at.listed_ps = when
             heapq.heappush(self._order, (when, port))
 
     def _first(self) -> tuple[int, int] | None:
-        """Return the next (time, port); skip entries that an earlier time replaced."""
+        """Return the next (time, port). Entries that were replaced by an earlier time are
+        skipped."""
         while self._order:
             when, port = self._order[0]
             at = self._ports.get(port)
@@ -171,7 +178,8 @@ class TrapQueue:
         return None if first is None else first[0]
 
     def take(self, now_ps: int) -> tuple[MadBatch, int] | None:
-        """Return the MAD to send now, and its port; it counts as sent. Return None if none is due."""
+        """Return the MAD that must be sent now, and its port; None if none is due. The MAD counts
+        as sent."""
         while (first := self._first()) is not None and first[0] <= now_ps:
             heapq.heappop(self._order)
             trap = self._send(first[1], now_ps)
@@ -180,7 +188,7 @@ class TrapQueue:
         return None
 
     def _send(self, port: int, now_ps: int) -> tuple[MadBatch, int] | None:
-        """Return the next trap of ``port``, and set the time of its next copy."""
+        """Return the next trap of ``port``, and set the time at which it is sent again."""
         at = self._ports[port]
         at.listed_ps = -1
         if self.plane.faults.is_dead(int(self.plane.fabric.port_node[port])):
@@ -189,7 +197,7 @@ class TrapQueue:
             return None
         trap = at.next()
         sent = None
-        if max(at.free_ps, trap.due_ps) <= now_ps:  # or a due one was repressed meanwhile
+        if max(at.free_ps, trap.due_ps) <= now_ps:  # false if the trap that was due is repressed meanwhile
             sent = self._made(at, trap)
             if sent is None:
                 for p in at.pending:
@@ -201,8 +209,8 @@ class TrapQueue:
         return sent
 
     def _made(self, at: PortTraps, trap: PendingTrap) -> tuple[MadBatch, int] | None:
-        """Return the trap's MAD; None if the port has no manager. If this raises an exception, only
-        this trap is dropped: the exception would recur at every attempt."""
+        """Return the trap's MAD; None if the port has no manager. If this fails with an exception,
+        only this trap is dropped, because the exception would occur again at every attempt."""
         try:
             return self.plane.trap(trap.notice, trap.tid)
         except Exception:
@@ -213,8 +221,8 @@ class TrapQueue:
             raise
 
     def _leaves(self, at: PortTraps, trap: PendingTrap, manager: int, now_ps: int) -> bool:
-        """Return whether the trap is sent again. False if ``manager`` (a LID) got it often enough;
-        the trap is then abandoned."""
+        """Return whether the trap is sent (again). Return False if it was sent to ``manager`` (a
+        LID) the maximum number of times; the trap is then dropped."""
         if manager != trap.manager:
             trap.manager, trap.sends = manager, 0
         if trap.sends >= MOST_SENDS:
@@ -233,8 +241,8 @@ class TrapQueue:
         return max(SHORTEST_PS, UNIT_PS << timeout)
 
     def repressed(self, port: int, tid: int, now_ps: int) -> bool:
-        """End the trap with ``tid`` of end port ``port``, because a TrapRepress for it arrived.
-        Return False if there is no such trap."""
+        """End the trap with TransactionID ``tid`` of end port ``port``, because a TrapRepress for
+        it arrived. Return False if there is no such trap."""
         at = self._ports.get(port)
         trap = None if at is None else next((p for p in at.pending if p.tid == tid), None)
         if at is None or trap is None:

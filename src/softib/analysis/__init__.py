@@ -1,1 +1,2 @@
-"""The pipeline that report, check and route have in common: read, bring up, prove, check, predict."""
+"""The steps that report, check and route have in common: read a fabric, bring it up, prove its tables, check it,
+predict traffic."""

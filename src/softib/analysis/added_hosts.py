@@ -1,12 +1,11 @@
-"""Add hosts to an existing fabric: ports to use, parts to buy, cables to move. Hosts go to free
-ports of leaves as long as no leaf becomes more oversubscribed than the most oversubscribed leaf is
-now. The rest get new leaves with the same number of uplinks, on free ports of the switches above.
-If these have too few ports, switches are added to their tier, and each leaf moves an equal share of
-its uplinks to these.
+"""Add hosts to an existing fabric: the ports to use, the parts to buy, the cables to move. Hosts go to free ports of
+leaves, as long as no leaf becomes more oversubscribed than the most oversubscribed leaf is now. All other hosts get new
+leaves, which have the same number of uplinks and use free ports of the switches above. If there are too few such ports,
+switches are added to that tier, and each leaf moves an equal share of its uplinks to the new switches.
 
 In a tree of three tiers, new leaves first go to pods whose spines have free ports, then to new pods
-with the same spines as the largest pod. Each new spine is cabled to the cores of the spine that it
-copies, by the rule by which leaves are cabled to spines.
+with the same number of spines as the largest pod. Each new spine copies a spine of that pod, and is cabled to the same
+cores, in the way in which leaves are cabled to spines.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ TREES = ("fat-tree", "rail-optimized", "single-switch")
 
 @dataclass
 class Addition:
-    """``cables``: (node, port, node, port) of every new cable; new nodes have new names. ``moves``:
-    (leaf, port, switch and port above, new switch and port) of every cable that gets another upper
-    end. ``leaves`` and ``tops``: new switches. ``oversubscription``: that of the most
-    oversubscribed leaf afterwards."""
+    """``cables``: (node, port, node, port) of every new cable; new nodes have new names. ``moves``: (leaf, port, old
+    switch, its port, new switch, its port) of every cable whose upper end moves. ``leaves`` and ``tops``: new switches.
+    ``oversubscription``: that of the most oversubscribed leaf afterwards."""
 
     hosts: int
     adapters: int
@@ -54,7 +52,7 @@ class _Leaf:
     rail: int
 
     def takes(self, ratio: float) -> bool:
-        """Return whether one more host fits."""
+        """Return whether the leaf has room for one more host."""
         return bool(self.free) and (self.up == 0 or self.down + 1 <= self.up * ratio + 1e-9)
 
 
@@ -113,8 +111,8 @@ def _new_names(fabric: Fabric, hosts: int) -> list[str]:
 
 
 def _fill(leaves: list[_Leaf], names: list[str], each: int, rails: int, ratio: float, addition: Addition) -> int:
-    """Put hosts on free ports; return how many were placed. With rails, adapter r of a host goes to
-    a leaf of rail r, unit by unit. Otherwise all adapters of a host go to one leaf."""
+    """Put hosts on free ports; return how many were placed. With rails, adapter r of a host goes to a leaf of rail r,
+    and one group of leaves (one per rail) is filled after another. Otherwise all adapters of a host go to one leaf."""
     placed = 0
     for name in names:
         if rails > 1:
@@ -145,7 +143,7 @@ def _plug(name: str, chosen: list[_Leaf], addition: Addition) -> None:
 def _new_leaves(
     fabric: Fabric, structure: Structure, leaves: list[_Leaf], names: list[str], ratio: float, addition: Addition
 ) -> None:
-    """Add leaves for the hosts that found no port, and their uplinks."""
+    """Add leaves, with their uplinks, for the hosts that did not get a port."""
     radix = max(int(fabric.port_num[list(fabric.ports_of(int(n)))].max()) for n in structure.leaf)
     uplinks = max((leaf.up for leaf in leaves), default=0)
     if uplinks == 0:
@@ -171,7 +169,7 @@ def _new_leaves(
 
 @dataclass(frozen=True)
 class _Lower:
-    """A new switch with ``uplinks``, the first of them at port ``first``."""
+    """A new switch with ``uplinks`` uplinks, the first of which is at port ``first``."""
 
     name: str
     uplinks: int
@@ -219,8 +217,8 @@ def _stage(fabric: Fabric, lower: Iterable[int], upper: Iterable[int]) -> _Stage
 
 
 def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition) -> None:
-    """Add cables from new switches to free ports of those above. If there are too few, also add
-    switches above, and move the share of every lower switch's uplinks to them."""
+    """Add cables from new switches to free ports of those above. If there are too few ports, also add switches above,
+    and move an equal share of every lower switch's uplinks to them."""
     need, have = sum(lower.uplinks for lower in fresh), stage.room()
     if have < need:
         above, moved, tops = len(stage.free), len(addition.moves), addition.tops
@@ -240,8 +238,8 @@ def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition)
 
 
 def _least(free: dict[str, list[int]], taken: dict[str, int], of: Iterable[str] | None = None) -> str:
-    """Return the switch with a free port to which ``taken`` has the fewest cables, then the one
-    with the most free ports."""
+    """Return the switch with a free port that has the fewest cables in ``taken``; of several, the one with the most
+    free ports."""
     return min((t for t in of or free if free[t]), key=lambda name: (taken[name], -len(free[name])))
 
 
@@ -284,7 +282,7 @@ def _parts(fabric: Fabric, nodes: np.ndarray) -> list[np.ndarray]:
 
 
 def _add_to_pods(fabric: Fabric, structure: Structure, fresh: list[_Lower], radix: int, addition: Addition) -> None:
-    """Connect new leaves of a tree of three tiers: to pods with room, then to new pods."""
+    """Connect new leaves of a tree of three tiers: first to pods with room, then to new pods."""
     rank = structure.rank
     split = lambda nodes, low: _stage(fabric, nodes[rank[nodes] == low].tolist(), nodes[rank[nodes] == low + 1])
     pods = [split(nodes, 1) for nodes in _parts(fabric, np.flatnonzero((rank == 1) | (rank == 2)))]

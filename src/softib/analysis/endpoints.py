@@ -1,4 +1,4 @@
-"""Ports of predicted traffic, and their order and rail."""
+"""The ports for which traffic is predicted, with their order and rails."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ __all__ = ["Endpoints", "endpoints_of"]
 
 FIRST_WORD = re.compile(r"[^ /:]*")
 MAX_RAILS = 16
-"""If more ports than this have the same first word, it names a kind of adapter (``MT4123 …``) and not a host."""
+"""If the names of more ports than this begin with the same word, the word is a kind of adapter (``MT4123 …``), not a
+host."""
 
 
 @dataclass(frozen=True)
 class Endpoints:
     """CA ports that send and receive, in natural order of their names.
 
-    ``row`` int32[H] rows of ``graph.end_*``; ``name`` their node names; ``rail`` int32[H]: position
-    among the ports of the same host; ``rails`` the number of different ones.
+    ``row`` int32[H]: rows of ``graph.end_*``; ``name``: their node names; ``rail`` int32[H]: position among the ports
+    of the same host; ``rails``: number of rails.
     """
 
     row: np.ndarray

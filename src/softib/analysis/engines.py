@@ -1,5 +1,5 @@
-"""Compare routing engines on the same fabric with the same hosts and traffic, and compute the loss
-of a tree that ``ftree`` rejects."""
+"""Comparison of routing engines on one fabric, with the same hosts and traffic. Also the bandwidth lost if ``ftree``
+rejects a tree."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ LEAST = 0.02
 
 @dataclass(frozen=True)
 class FtreeUnfit:
-    """``reason``: why ftree does not fit, with names of nodes. ``bisection``: share of their links'
-    rate that random pairs get with the tables in use. ``with_files``: the share that they get with
-    ftree and the roots and I/O nodes in ``options``."""
+    """A fabric that ftree rejects. ``reason``: why, with names of nodes. Share of their links' rate that random pairs
+    get: ``bisection`` with the tables in use, ``with_files`` with ftree and the roots and I/O nodes in ``options``."""
 
     reason: str
     bisection: float
@@ -48,8 +47,8 @@ class FtreeUnfit:
 def ftree_unfit(
     fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, options: RouteOptions | None = None, seed: int = 0
 ) -> FtreeUnfit | None:
-    """Return None if ftree fits, if no files make it fit, or if it would not carry more than
-    ``lft``. Random pairs are the same as in the report
+    """Return what ftree would gain with files of roots and I/O nodes. None if ftree accepts the fabric without files,
+    rejects it with all files, or would not carry more than ``lft``. Random pairs are the same as in the report
     (:func:`softib.sim.static.effective_bisection`, same seed and number).
     """
     choice = remedy(graph, options)
@@ -69,8 +68,8 @@ def ftree_unfit(
 
 QUICK = ("minhop", "updn", "dnup", "ftree")
 MOST_SWITCHES = 640
-"""Largest number of switches for which every engine except :data:`BREAK_LOOPS` is tried: nue takes
-2 s on 248 switches. Above, only :data:`QUICK`."""
+"""Largest number of switches for which every engine except :data:`BREAK_LOOPS` is tried: nue takes 2 s on 248 switches.
+On larger fabrics, only :data:`QUICK` are tried."""
 BREAK_LOOPS = ("dfsssp", "lash")
 """Engines that distribute shortest paths over VLs until none has a credit loop. They take 24 s and
 more on a torus of 512 switches, but one second if shortest paths make no loop."""
@@ -84,15 +83,15 @@ class EngineRow(Result):
     """Result of one routing engine; null if it failed."""
 
     engine: str
-    """``file`` for tables read from a file."""
+    """Name of the engine; ``file`` for tables read from a file."""
     tables: str
     """The engine that computed the tables; it differs after a fallback."""
     used: bool
-    """True for the tables of the report."""
+    """True if the report is about these tables."""
     bisection: float | None
-    """Result for random pairs, relative as in the prediction."""
+    """Mean rate of random pairs, relative to their links as in the prediction."""
     shift: float | None
-    """Result for shifts, relative as in the prediction."""
+    """Mean rate of shifts, relative to the hosts' links as in the prediction."""
     deadlock_free: bool | None
     unreachable: int | None
     note: str = ""
@@ -114,8 +113,7 @@ def compare_engines(
     """Route with every engine, and predict random pairs and shifts for each, with the same random samples
     as the report's prediction. Rows are sorted, best bisection first.
 
-    ``part`` and ``lft`` are the tables in use, which have a row too; ``predicted`` are its two
-    figures, if known.
+    The tables in use (``part`` and ``lft``) have a row too; ``predicted`` are the two figures of this row, if known.
     """
     bisection, shift = predicted or _traffic(fabric, graph, ends, lft, seed)
     rows = [
@@ -149,8 +147,8 @@ def _ready(options: RouteOptions | None) -> list[str]:
 
 
 def _takes_long(name: str, switches: int, loops: bool) -> bool:
-    """Return whether engine ``name`` would take longer than the rest of a report. ``loops``:
-    shortest paths make credit loops."""
+    """Return whether engine ``name`` would take longer than the rest of a report. ``loops``: whether shortest paths
+    make credit loops."""
     if name in BREAK_LOOPS and loops:
         return switches > MOST_WITH_LOOPS
     return switches > MOST_SWITCHES and name not in QUICK
@@ -183,7 +181,7 @@ def _row(
 
 
 def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:
-    """Return (random pairs, shifts), relative."""
+    """Return the relative rates of (random pairs, shifts)."""
     network = network_of(fabric, graph, lft, ends.row)
     shifts = static.all_shifts(network, shifts=sampled_shifts(network, seed)).relative
     return static.effective_bisection(network, static.SAMPLES, seed).relative, float(shifts.mean())

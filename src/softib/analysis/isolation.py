@@ -1,7 +1,7 @@
-"""Choose the cables to isolate: those that findings name, within a budget, but never the last path between two hosts.
+"""Choose the cables to isolate: those that findings name, up to a budget, but never the last path between two hosts.
 
-Two proofs. The graph: without the cable its two switches are still connected, and each keeps half of its cables to
-other switches. The tables: softib's subnet manager brings up a copy of the fabric without the chosen cables, and its
+There are two proofs. In the graph without the cable, its two switches are still connected, and each keeps half of its
+cables to other switches. And softib's subnet manager brings up a copy of the fabric without the chosen cables: its
 tables connect every pair of ports that was connected before.
 """
 
@@ -29,7 +29,7 @@ from softib.result import HIDDEN, Result, key
 __all__ = ["Choice", "End", "ProvenChoices", "budget_of", "choose", "proven", "without_cables"]
 
 End = tuple[int, int]
-"""Return (NodeGUID, portnum) of a port."""
+"""(NodeGUID, port number) of a port."""
 LEFT = 0.5
 """Minimum share of a switch's cables to other switches that stays in use."""
 
@@ -39,20 +39,21 @@ class Choice(Result):
     """A cable that a finding proposes to isolate."""
 
     cable: str
-    """Both ends."""
+    """Both ends of the cable."""
     code: str
     """Code of the finding."""
     message: str
-    """The finding."""
+    """Text of the finding."""
     confidence: float | None
     isolate: bool
-    """False: it stays in use."""
+    """True if the cable is to be isolated, False if it stays in use."""
     why: str
     """Reason for leaving it in use; empty if it is isolated."""
     cables_left: dict[str, str]
-    """Cables to other switches that remain in use, of both switches."""
+    """Switch at either end → its cables to other switches that remain in use."""
     commands: list[str]
-    """The same with other programs: ibportstate, a line of OpenSM's hop_weights_file, a request of UFM's REST API."""
+    """Commands that isolate the cable with other programs: ibportstate, a line of OpenSM's hop_weights_file, a request
+    of UFM's REST API."""
     ends: tuple[End, ...] = field(default=(), metadata=HIDDEN)
     guids: list[str] = field(default_factory=list, metadata=key(name="node_guids"))
     """NodeGUIDs of both ends."""
@@ -87,7 +88,7 @@ class _Cables:
         return self.between & self.used
 
     def left(self, node: int) -> int:
-        """Return cables of a switch to other switches that are in use."""
+        """Return the number of cables in use from a switch to other switches."""
         return int((self._live() & ((self.a == node) | (self.b == node))).sum())
 
     def last_path(self, cable: int) -> bool:
@@ -203,8 +204,8 @@ class ProvenChoices(NamedTuple):
 
 
 def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> ProvenChoices:
-    """Return the choices without the last ones, which are dropped until a subnet manager's tables
-    connect every pair of ports."""
+    """Return the choices with a proof. The last choices are dropped, one after another, until a subnet manager's tables
+    without the others connect every pair of ports."""
     chosen = [c for c in choices if c.isolate]
     if not chosen:
         return ProvenChoices(choices, "")

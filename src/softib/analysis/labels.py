@@ -1,4 +1,4 @@
-"""Short labels for boxes of a drawing."""
+"""Short labels for the boxes of a drawing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DistinctParts", "distinct_parts", "short_name"]
 
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|[\W_]")
 MIN_SAVED = 3
-"""Minimum number of common letters for a shortened label."""
+"""Labels are shortened only if they have at least this number of common letters."""
 
 
 def short_name(name: str) -> str:
@@ -27,7 +27,7 @@ class DistinctParts(NamedTuple):
 
     parts: list[str]
     common: str
-    """``leaf-…``; empty if nothing is removed."""
+    """The common part, for example ``leaf-…``; empty if nothing is removed."""
 
 
 def distinct_parts(names: Sequence[str]) -> DistinctParts:
@@ -48,6 +48,6 @@ def distinct_parts(names: Sequence[str]) -> DistinctParts:
 
 
 def _alike(rows: list[list[str]]) -> int:
-    """Return the words with which all rows begin."""
+    """Return the number of words with which all rows begin."""
     low, high = min(rows), max(rows)
     return next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))

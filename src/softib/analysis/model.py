@@ -66,16 +66,16 @@ class BringUpPart(Result):
     """The port on which it ran."""
     engine: str
     sets: int
-    """Requests that change something."""
+    """Number of requests that change something."""
     unreached: int
-    """Nodes that have no path to the manager."""
+    """Number of nodes that have no path to the manager."""
     sweep: SweepReport = field(metadata=key(flat=SweepCounts))
     notes: list[str]
     problems: list[str]
     master: str = field(default="", metadata=HIDDEN)
     """The node of the manager that the source lists."""
     in_its_place: bool = field(default=False, metadata=HIDDEN)
-    """It ran on the master's node."""
+    """True if it ran on the master's node."""
 
     def facts(self) -> list[tuple[str, str]]:
         """Return (label, text) pairs for printing."""
@@ -116,9 +116,9 @@ class TierLoad(Result):
     mean: float
     most: int
     imbalance: float
-    """Most over mean."""
+    """Largest number of paths on a link, divided by the mean."""
     worst: list[tuple[str, int, int]]
-    """Switch, port, paths."""
+    """The links with the most paths: (switch, port, paths)."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class PathSpread(Result):
     unused_links: int
     tiers: list[TierLoad]
     directions: int = field(metadata=HIDDEN)
-    """Directions of all links between switches."""
+    """Number of directions of all links between switches."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class LostPair(Result):
 
 @dataclass(frozen=True)
 class SwitchRoutes(Result):
-    """Routes from every switch to every address of another end port."""
+    """Routes from every switch to every LID of other end ports."""
 
     total: int
     arrived: int
@@ -178,13 +178,13 @@ class RoutingPart(Result):
 
     engine: str
     deadlock_free: bool
-    """No credit loop can form."""
+    """True if no credit loop can form."""
     credit_loop: list[Step] | None
     """A shortest credit loop."""
     unreachable: int
-    """Pairs of a CA and another CA or switch without a path."""
+    """Number of pairs (a CA, another CA or switch) without a path."""
     hops: dict[int, int] = field(metadata=key(json=lambda hops: dict(sorted(hops.items())), type=dict[str, int]))
-    """Pairs by switches that a packet passes."""
+    """Number of switches that a packet passes → number of pairs."""
     tables: str
     """The engine that computed the tables, if ``engine`` fell back to it."""
     loops: int
@@ -198,16 +198,15 @@ class RoutingPart(Result):
     notes: list[str]
     pairs: AllPairs
     hops_ca: dict[int, int] = field(metadata=key(json=lambda hops: dict(sorted(hops.items())), type=dict[str, int]))
-    """Pairs of CAs by switches that a packet passes."""
+    """Number of switches that a packet passes → number of pairs of CAs."""
     channels: int
     dependencies: int
     vls: int
-    """Virtual lanes in use."""
+    """Number of virtual lanes in use."""
     sls_assumed: str
     """Reason why the paths' SLs are unknown; empty if they are known."""
     answer_loop: list[Step] | None
-    """A cycle that includes answers on the SL of the request, as in connections of the connection
-    manager."""
+    """A credit loop that arises if answers use the SL of their request, as in connections of the connection manager."""
     switch_loop: list[Step] | None
     failures: list[LostPair]
     balance: PathSpread
@@ -258,7 +257,7 @@ class Route(Result):
 
 @dataclass(frozen=True)
 class Made:
-    """Time (as text), version and command of a report."""
+    """The origin of a report: time (as text), version of softib, and command."""
 
     when: str
     version: str
@@ -288,7 +287,7 @@ class Checked(Result):
     notes: list[str] = field(default_factory=list)
     """Skipped steps, with reasons."""
     source_notes: list[str] = field(default_factory=list)
-    """Valid data in the source that softib does not use."""
+    """Notes on valid data in the source that softib does not use."""
     comparison: PlanComparison | None = field(default=None, metadata=key("plan"))
     """Result for each cable of the plan."""
 
@@ -300,7 +299,7 @@ class Report(Checked):
     document = "report"
 
     bring_up: BringUpPart | None = None
-    """Null for existing tables."""
+    """Null if the tables existed before."""
     routing: RoutingPart | None = None
     prediction: Prediction | None = None
     traffic: Traffic | None = None
@@ -312,18 +311,18 @@ class Report(Checked):
     fabric: Fabric = field(kw_only=True, metadata=HIDDEN)
     """The checked fabric."""
     recognised: Structure | None = field(default=None, metadata=HIDDEN)
-    """Its topology; ``structure`` is the summary of it."""
+    """The topology of the fabric; ``structure`` summarises it."""
     graph: SwitchGraph | None = field(default=None, metadata=HIDDEN)
     lft: np.ndarray | None = field(default=None, metadata=HIDDEN)
     made: Made | None = field(default=None, metadata=HIDDEN)
 
     @property
     def name(self) -> str:
-        """Name of the fabric, or its source."""
+        """Name of the fabric, or its source if it has no name."""
         return self.fabric.name or self.source
 
     def by_severity(self) -> dict[Severity, int]:
-        """Return findings by severity, worst first."""
+        """Return the number of findings by severity, worst first."""
         return {s: sum(f.severity == s for f in self.findings) for s in sorted(Severity, reverse=True)}
 
 

@@ -1,4 +1,4 @@
-"""Explain the path of packets from one port to another: the tables, hop by hop, and the
+"""Explanation of the path of packets from one port to another: the entries of the tables, hop by hop, and the
 alternatives."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Alternative(Result):
 
     portnum: int
     to: str
-    """The port at the other end of its cable, ``spine-2[1]``."""
+    """The port at the other end of its cable, for example ``spine-2[1]``."""
     lids: int
     """Number of end-port LIDs that the switch sends there."""
 
@@ -55,16 +55,16 @@ class Hop(Result):
 
     node: str
     in_port: int | None
-    """None at the source of the packet."""
+    """The ingress port; None at the source of the packet."""
     out_port: int
-    """The entry for the DLID in the LFT; a CA has only one port."""
+    """The egress port: a switch's entry for the DLID in its LFT; a CA's only port."""
     to: str
     """The next node."""
     to_port: int
     vl: int
     """Virtual lane on the cable."""
     lids: int = 0
-    """Number of end-port LIDs for which packets leave a switch through this port."""
+    """Number of LIDs of end ports for which the switch has this egress port."""
     alternatives: tuple[Alternative, ...] = ()
     shorter: bool = False
     """Whether a neighbour is nearer to the destination than the next hop."""
@@ -79,7 +79,7 @@ class Explanation(Result):
     """The path of packets from one port to another, with its reasons."""
 
     a: str
-    """Its source port, ``host-1[1]``."""
+    """The source port, for example ``host-1[1]``."""
     b: str
     """The port that packets are to reach."""
     slid: int
@@ -96,9 +96,9 @@ class Explanation(Result):
     shortest: int | None = None
     """Number of switches on a shortest path; None if there is none."""
     reasons: list[str] = field(default_factory=list)
-    """Sentences: why this path."""
+    """Sentences that say why packets take this path."""
     changes: list[str] = field(default_factory=list)
-    """Sentences: what would change it."""
+    """Sentences that say what would change the path."""
 
     def __repr__(self) -> str:
         end = f"{len(self.hops)} hops" if not self.ended else f"ends: {self.ended}"

@@ -1,4 +1,4 @@
-"""The LIDs of a port with an LMC, and where packets to each of these LIDs leave a given path."""
+"""The LIDs of a port with LMC above 0, and where packets to each of these LIDs leave a given path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from softib.plural import counted, plural
 __all__ = ["end_lids", "further_lids"]
 
 MOST = 4
-"""Paths of further LIDs that a sentence lists."""
+"""Largest number of paths of further LIDs that a sentence lists."""
 
 
 def end_lids(f: Fabric) -> np.ndarray:
@@ -59,7 +59,7 @@ def _forwarding(f: Fabric, a: int, lid: int) -> list[tuple[int, int]]:
 
 
 def _difference(f: Fabric, names: list[str], path: list[tuple[int, int]], other: list[tuple[int, int]]) -> str:
-    """Return the predicates (singular|plural) of LIDs whose hops are ``other``."""
+    """Return the predicate of a sentence about LIDs whose hops are ``other``, as ``singular|plural``."""
     for hop, (node, out) in zip(path, other, strict=False):
         if hop != (node, out):
             if not 0 < out <= f.node_nports[node]:

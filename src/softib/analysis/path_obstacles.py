@@ -15,13 +15,13 @@ BASE, FULL = 0x7FFF, 0x8000
 
 
 def place_of(f: Fabric, names: list[str], port: int) -> str:
-    """Return ``leaf-1[40]``."""
+    """Return the name of a port, for example ``leaf-1[40]``."""
     return f"{names[int(f.port_node[port])]}[{int(f.port_num[port])}]"
 
 
 def cables_apart(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, a: int, b: int) -> str:
     """Return why no cables connect ``a`` and ``b``, and which other ports of their nodes are
-    connected; "" if they are connected. ``distance`` is that of ``b``."""
+    connected; "" if they are connected. ``distance``: that of each switch from ``b``."""
     if a == b or f.port_peer[a] == b or _on(f, distance, a):
         return ""
     for port in (a, b):
@@ -37,7 +37,7 @@ def cables_apart(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.n
 
 
 def why_no_lid(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, port: int) -> str:
-    """Return why ``port`` has no LID; switches with a ``distance`` are connected to it."""
+    """Return why ``port`` has no LID. Switches whose ``distance`` is not -1 are connected to it."""
     ends = f.end_ports()
     ends = ends[f.lid[ends] > 0]
     node = np.where(f.is_switch[f.port_node[ends]], f.port_node[ends], f.port_node[np.maximum(f.port_peer[ends], 0)])
@@ -50,8 +50,8 @@ def why_no_lid(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.nda
 
 
 def _switch_at(f: Fabric, port: int) -> int:
-    """Return the node of a switch's port, if it has a cable at all, or the switch that an adapter's
-    port leads to; -1 for none."""
+    """Return the switch of ``port`` if it is a switch's port with a cable, or the switch at the other end of an
+    adapter's cable; -1 for none."""
     node = int(f.port_node[port])
     if f.is_switch[node]:
         return node if (f.port_peer[list(f.ports_of(node))] >= 0).any() else -1
@@ -71,9 +71,9 @@ def _other_ports(f: Fabric, port: int) -> list[int]:
 
 
 def partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
-    """Return why each of two adapters drops the other's packets: they have no common P_Key of which
-    one is a full member (IBA 10.9.3). "" if they have one, or if one end is a switch (only
-    management)."""
+    """Return why two adapters drop each other's packets: they have no common partition of which at least one is a full
+    member (IBA 10.9.3). "" if they have one, or if one end is a switch, with which only management packets are
+    exchanged."""
     if f.is_switch[f.port_node[[a, b]]].any():
         return ""
     held = [pkeys_of(f, port) for port in (a, b)]

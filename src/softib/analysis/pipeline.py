@@ -25,12 +25,12 @@ Steps = Callable[[str], AbstractContextManager[None]]
 
 
 def quietly(step: str) -> AbstractContextManager[None]:
-    """Run steps without progress output."""
+    """Return a context for a step that prints no progress."""
     return nullcontext()
 
 
 def counts_of(result: ReadResult) -> Counts:
-    """Return the counts of the file (from its reader), otherwise of the fabric."""
+    """Return the counts that the file states (from its reader), otherwise those of the fabric."""
     f, counted = result.fabric, result.counts
     sharp = is_aggregation_node(f.node_desc[f.cas])
     of_fabric: dict[str, int | None] = {
@@ -105,7 +105,8 @@ def build(
 def _predict(
     report: Report, tables: Routed, seed: int, traffic: TrafficFile | TrafficData | Workload | None, steps: Steps
 ) -> None:
-    """Compute the loads of the patterns and of ``traffic``, and the results of other engines."""
+    """Add the prediction of common patterns and of ``traffic``, and the comparison with other engines, to the
+    report."""
     from softib.analysis.prediction import predict
     from softib.analysis.traffic import matrix_of_workload, traffic_of
     from softib.workloads.hosts import names_without_lid
@@ -188,9 +189,9 @@ def _read_plan(plan: str) -> Any:
 
 
 def _remedy(tables: Routed | None, engine: str | None, seed: int, steps: Steps) -> Any:
-    """Return the gain from ftree's GUID files if ftree was requested, or if tables of a running
-    fabric or dump are of a tree with a fault (a dump does not state the engine that its manager
-    should use)."""
+    """Return what ftree would gain with its GUID files, if ftree was requested. Also if the tables are from a running
+    fabric or a dump, and the fabric is a tree with a fault, because a dump does not state which engine its manager
+    should use."""
     if tables is None or tables.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
         return None
     from softib.analysis.engines import ftree_unfit

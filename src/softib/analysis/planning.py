@@ -36,19 +36,19 @@ from softib.sm.config import config_of
 __all__ = ["Design", "Failure", "Power", "RankedDesigns", "design_of", "designs", "largest_demand", "price_of_size"]
 
 SAMPLES = 10
-"""Number of random matchings for the effective bisection of a design: the standard error is below 1
-% from 500 hosts on."""
+"""Number of random matchings for the effective bisection of a design. From 500 hosts on, the standard error is below 1
+%."""
 TIERS = ("host", "leaf", "spine", "core")
 HOST_M, FABRIC_M = 3.0, 20.0
-"""Cable lengths to hosts (within a row) and between switches (between rows) if there is no floor
-plan. Assumed; ``softib plan cables`` computes them."""
+"""Cable lengths in metres that are assumed without a floor plan: to hosts (within a row), and between switches (between
+rows). ``softib plan cables`` computes them from a floor plan."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """``part``: the device or cable that fails. ``lost``: host ports that the manager no longer
-    reaches. ``effective``: effective bisection of the other host ports, relative to their own
-    links, with the tables that the subnet manager writes after the failure."""
+    """``part``: the device or cable that fails. ``lost``: number of host ports that the manager no longer reaches.
+    ``effective``: effective bisection of the other host ports, relative to their own links, with the tables that the
+    subnet manager writes after the failure."""
 
     part: str
     lost: int
@@ -57,8 +57,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class Power:
-    """Watts of switches, adapters and cables (both ends) that the catalogue knows; ``unknown``:
-    devices without a published figure, with their number."""
+    """Power in watts of switches, adapters and cables (both ends), as far as the catalogue has it. ``unknown``: devices
+    without a published figure → their number."""
 
     watts: float
     unknown: tuple[tuple[str, int], ...]
@@ -69,10 +69,10 @@ class Design:
     """A candidate with its figures.
 
     ``switches`` and ``cables`` by tier; ``host_ports``; ``hops``: number of switches on the longest
-    of the shortest paths; ``bisection``: worst cut of the wiring relative to the hosts' links, None
-    if there is none; ``effective``: effective bisection, relative; ``failures`` by part;
-    ``growth``: the changes needed for twice the hosts, None if no design of this kind supports
-    them; ``price`` of adapters, whole switches and cables.
+    of the shortest paths; ``bisection``: bandwidth of the narrowest bisection relative to the hosts' links, None if
+    there is none; ``effective``: effective bisection relative to the hosts' links; ``failures``: effect of each part's
+    failure; ``growth``: the changes needed for twice the hosts, None if no design of this kind supports that number;
+    ``price``: that of adapters, switches and cables.
     """
 
     candidate: Candidate
@@ -94,15 +94,13 @@ class RankedDesigns(NamedTuple):
 
     designs: list[Design]
     refused: list[str]
-    """A line for each kind that cannot, with the reason."""
+    """A line for each kind of design that cannot meet the demand, with the reason."""
 
 
 def designs(demand: Demand, book: CostBook, *, seed: int = 0, steps: Steps = quietly) -> RankedDesigns:
     """Return every design that meets ``demand``, first those with the requested oversubscription and
-    the fewest switches, and one line for each kind that cannot. ``steps`` is entered with the label of
-    each design while its figures are computed.
-
-    Raises :class:`~softib.errors.InputError` if no design meets it.
+    the fewest switches, and one line for each kind that cannot. ``steps`` is entered with the label of each design
+    while its figures are computed.
     """
     shapes, refused = _in_order(demand)
     twice: dict[str, Candidate] = {}
@@ -167,15 +165,15 @@ def _cut_cables(fabric: Fabric) -> None:
 
 
 def price_of_size(demand: Demand, book: CostBook) -> Price:
-    """Return the price of the first design for ``demand``, as :class:`Design` states it."""
+    """Return the price (``Design.price``) of the first design for ``demand``."""
     fabric = _in_order(demand)[0][0].fabric
     _cut_cables(fabric)
     return price_of(book, fabric, demand.generation, whole=True)
 
 
 def largest_demand(demand: Demand, book: CostBook, budget: float) -> Demand:
-    """Return ``demand`` with the most hosts whose first design costs at most ``budget``, by the
-    mean of its price range.
+    """Return ``demand`` with the largest number of hosts for which the first design costs at most ``budget``. The mean
+    of the price range counts.
 
     Raises :class:`~softib.errors.InputError` if one host costs more, or if the book lacks a price.
     """
@@ -216,7 +214,7 @@ def _brought_up(fabric: Fabric) -> BringUp:
 
 
 def _port(fabric: Fabric, graph: SwitchGraph, ends: np.ndarray) -> np.ndarray:
-    """Return ports of ``fabric`` that are ``ends`` of its graph."""
+    """Return the ports of ``fabric`` that are the rows ``ends`` of its graph's ends."""
     return fabric.node_base[graph.end_node[ends]] + graph.end_portnum[ends]
 
 
@@ -286,7 +284,8 @@ def _joined(fabric: Fabric, dead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _power(fabric: Fabric, generation: str) -> Power:
-    """Return catalogue figures times numbers, with the cheapest plugs that reach."""
+    """Return the power of the fabric from catalogue figures. Each cable has the cheapest plugs that reach over its
+    length."""
     links = links_of(fabric, generation)
     kind = None
     if any(c.generation == generation for c in CABLES):

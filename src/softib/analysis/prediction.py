@@ -1,4 +1,4 @@
-"""Prediction of traffic on the routed fabric: the static layer's figures for common patterns."""
+"""Prediction of traffic on a routed fabric: figures of the static layer for common patterns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MESSAGE_BYTES = (1 << 20, 1 << 30)
 SAMPLES = static.SAMPLES
 INCAST = 32
 MAX_LOADS = 8_000_000
-"""Limit of shifts × channels in memory (32 MB): beyond it shifts are sampled."""
+"""Largest number of shifts × channels in memory (32 MB). If all shifts would exceed it, a sample of them is used."""
 BUSIEST = 10
 
 
@@ -33,7 +33,7 @@ class LoadedLink(Result):
     """A link between switches and its load in flows."""
 
     place: str
-    """The sending port, ``leaf-3[40]``."""
+    """The sending port, for example ``leaf-3[40]``."""
     peer: str
     """The receiving port."""
     load: float
@@ -50,16 +50,16 @@ class Pattern(Result):
     permutations: int
     of: int
     relative: float
-    """Mean over flows of the rate relative to the slower of both hosts' links."""
+    """Mean over flows of the rate, divided by the rate of the slower of both hosts' links."""
     worst: float
     """The smallest relative rate of any permutation."""
     most: float = field(metadata=key("most_on_a_link"))
     """The largest load on one channel in any permutation."""
     unrouted: int
     load: np.ndarray = field(metadata=HIDDEN)
-    """float64[channels]: flows on each channel, the mean over permutations."""
+    """float64[channels]: mean over permutations of the number of flows on each channel."""
     peak: np.ndarray = field(metadata=HIDDEN)
-    """The same for the permutation with the smallest rates."""
+    """float64[channels]: number of flows on each channel in the permutation with the smallest rates."""
     busiest: list[LoadedLink] = field(default_factory=list)
 
 
@@ -68,7 +68,7 @@ class EffectiveBisection(Result):
     """Random pairs between two halves of the hosts."""
 
     relative: float
-    """Mean rate relative to their own links."""
+    """Mean rate of the pairs, relative to the hosts' links."""
     limit: float | None
     """Limit of the wiring for random pairs (:func:`~softib.sim.static.random_pairs_limit`);
     null: the structure is unknown."""
@@ -93,16 +93,16 @@ class Prediction(Result):
     random_pairs: EffectiveBisection = field(metadata=key("effective_bisection"))
     patterns: list[Pattern]
     allreduce_ps: dict[int, int] = field(metadata=key("ring_allreduce_us", json=_us, type=dict[str, float]))
-    """By bytes of a node, over all its rails together."""
+    """Bytes of a node over all its rails → time."""
     all_to_all_ps: dict[int, int] = field(metadata=key("all_to_all_us", json=_us, type=dict[str, float]))
-    """By bytes of a host port."""
+    """Bytes of a host port → time."""
     network: Network = field(metadata=HIDDEN)
     endpoints: Endpoints = field(metadata=HIDDEN)
 
     @property
     @also(before="seed")
     def hosts(self) -> int:
-        """Ports that take part."""
+        """Number of ports that take part."""
         return self.network.n_hosts
 
     @property
@@ -180,7 +180,7 @@ def predict(
 
 
 def sampled_shifts(network: Network, seed: int) -> np.ndarray:
-    """Return the shifts whose loads are computed: all, or as many as :data:`MAX_LOADS` permits."""
+    """Return the shifts whose loads are computed: all, or a sample of the size that :data:`MAX_LOADS` permits."""
     at_most = max(16, MAX_LOADS // network.n_channels)
     return patterns.sample_shifts(network.n_hosts, at_most, np.random.default_rng(seed))
 
@@ -188,8 +188,8 @@ def sampled_shifts(network: Network, seed: int) -> np.ndarray:
 def _narrowest(
     fabric: Fabric, network: Network, cut: structural.Bisection, samples: int, seed: int
 ) -> static.Bisection | None:
-    """Return random pairs across the narrowest bisection of the wiring: together they get no more
-    than its bandwidth."""
+    """Return the result of random pairs across the narrowest bisection of the wiring. All pairs together cannot exceed
+    its bandwidth."""
     g = network.graph
     half = np.full(fabric.sizes.ports, -1)
     half[cut.host_port] = cut.side
@@ -218,8 +218,8 @@ def _pairs(name: str, description: str, bisection: static.Bisection, samples: in
 
 
 def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, rows: np.ndarray) -> Network:
-    """Return the channels between the ends ``rows`` of ``graph``, with the rates of the fabric's links; a link that
-    records none counts as the slowest known one."""
+    """Return the channels between the ends ``rows`` of ``graph``, with the rates of the fabric's links; a link without
+    a recorded rate counts as the slowest known link."""
     gbps = port_gbps(fabric)
     recorded = gbps[gbps > 0]
     gbps = np.where(gbps > 0, gbps, recorded.min() if len(recorded) else 1.0)
@@ -284,7 +284,7 @@ def _allreduce_ps(network: Network, size: int, ends: Endpoints) -> int:
 
 
 def busiest(fabric: Fabric, network: Network, load: np.ndarray, limit: int = BUSIEST) -> list[LoadedLink]:
-    """Return the switch links that are busy longest (load over rate), longest first."""
+    """Return the links between switches that are busy longest (largest load / rate), longest first."""
     links = network.n_links
     busy = load[:links] / network.rate[:links]
     top = np.argsort(-busy, kind="stable")[:limit]

@@ -1,5 +1,5 @@
-"""Forwarding tables of a source, with their proof: those of a dump, those in the switches of a
-running fabric, or those that softib's subnet manager writes."""
+"""Forwarding tables of a source, with their proof. The tables are those of a dump, those in the switches of a running
+fabric, or those that softib's subnet manager writes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ DUMPS = "a dump of tables has none"
 RUNNING = "running"
 """Format of a source that is a running fabric."""
 PER_SUBNET = ("path_sls", "pair_sls")
-"""Keys of a running fabric's reader result with data queried at a port."""
+"""Keys in the reader's result of a running fabric whose data depends on the port of the query."""
 
 
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
-"""Reason why SLs were not queried. In that check, the VLs of a link count as a single channel, so a
-loop over several VLs would also count as a loop."""
+"""Note if SLs were not queried because they do not matter. The check counts the VLs of a link as a single channel, so
+it would also find a loop over several VLs."""
 
 
 def routed(
@@ -80,8 +80,8 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
 
 
 def _first_of(fabric: Fabric, subnets: list[np.ndarray], names: list[str], every: list[Routed]) -> Routed:
-    """Return the first of ``every``, with a note that names its subnet, and the quality of the
-    other ``subnets``' tables."""
+    """Return the first of ``every``, with a note that names its subnet, and a summary of the tables of the other
+    ``subnets``."""
     compute = fabric.is_host[fabric.port_node]
     for ends, of in zip(subnets, every, strict=True):
         of.part.ports_without_lid -= int(compute[np.setdiff1d(fabric.end_ports(), ends)].sum())
@@ -191,7 +191,7 @@ def _with_tables(fabric: Fabric, lft: np.ndarray, top: int) -> Fabric:
 
 
 def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
-    """Return ``fabric``, or a copy in which ports get the dump's LID if they had none that could stay."""
+    """Return ``fabric``, or a copy in which ports without a unique LID have the LID from the dump."""
     from softib.fabric.formats.lft.dump import read_lids
 
     ports, valid = valid_lids(fabric)
@@ -211,8 +211,8 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
 
 
 def _without_unrouted_parts(fabric: Fabric, lft: np.ndarray) -> tuple[Fabric, list[str]]:
-    """Return ``fabric``, or a copy in which parts without a single table entry have no LID, because
-    no manager of these tables saw them."""
+    """Return ``fabric``, or a copy in which the parts whose switches have no table entry have no LIDs, because the
+    manager that wrote the tables did not see them."""
 
     ends = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[ends[:, 0]], fabric.port_node[ends[:, 1]])

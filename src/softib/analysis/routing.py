@@ -1,5 +1,5 @@
-"""A fabric with forwarding tables and their proof: the tables that softib's subnet manager writes,
-and the results of the report and ``softib route`` for any tables."""
+"""A fabric with forwarding tables and their proof. The module brings up a fabric with softib's subnet manager, and
+judges any tables for the report and for ``softib route``."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Routed:
     * ``path_sl`` uint8 by [source switch, destination end], one row for all switches, or [end, end] of ``graph``: SLs
       that a manager states for paths (None: it states none).
     * ``config`` and ``manager_node`` are those of softib's manager, if it wrote the tables.
-    * ``subnet``: the manager and the agents then.
+    * ``subnet``: the manager and the agents in that case.
     * ``ask_sls``: a function that queries the subnet administration of a running fabric for the SLs from LIDs to LIDs
       (int16 by pair, -1: no path), if ``path_sl`` does not have them. It raises a :class:`~softib.errors.SoftibError`
       if there is no answer.
@@ -112,8 +112,8 @@ def programmed_copy(
 
 
 def _node_of_manager(result: ReadResult) -> str | int | None:
-    """Return the node on which softib's manager runs: that of a fabric.yaml, else that of the master that the file
-    names, so that it sees the same subnet."""
+    """Return the node on which softib's manager runs: the node that a fabric.yaml states, otherwise the node of the
+    master manager in the file, so that both see the same subnet."""
     return result.extra.get("sm", {}).get("node", master_of(result.fabric))
 
 
@@ -148,8 +148,8 @@ def from_engine(
 
 
 def note_parts(of: Routed) -> Routed:
-    """Return ``of``. If its tables lack pairs or LIDs, add notes on the parts that have no link to
-    the largest part."""
+    """Return ``of``. If pairs have no path or ports have no LID, add notes on the parts of the fabric that have no link
+    to the largest part."""
     if of.part.unreachable or of.part.ports_without_lid:
         of.part.notes += notes_of_parts(of.fabric, of.graph)
     return of
@@ -237,8 +237,8 @@ def judge(
 
 
 def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
-    """Return cabled host ports that have no address in the tables; if two hosts are connected
-    directly, those without one."""
+    """Return the number of cabled host ports that have no LID in the tables, or, for two hosts that are connected
+    directly, no LID at all."""
     ports = np.flatnonzero(fabric.linked & fabric.is_host[fabric.port_node])
     addressed = fabric.port(graph.end_node.astype(np.int64), graph.end_portnum.astype(np.int64))
     direct = ~fabric.is_switch[fabric.port_node[fabric.port_peer[ports]]] & (fabric.lid[ports] > 0)
@@ -246,8 +246,8 @@ def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
 
 
 def from_unmanaged(graph: SwitchGraph) -> int:
-    """Return the pairs of an address and a switch in a part without any address: no manager manages
-    that switch, so no packet is expected to arrive."""
+    """Return the number of pairs of a LID and a switch in a part without any LID. No manager manages such a switch, so
+    packets from it are not expected to arrive."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     addressed = np.isin(part, part[graph.end_switch])
     return int((~addressed).sum()) * int((1 << graph.end_lmc.astype(np.int64)).sum())
@@ -285,7 +285,8 @@ def _lost_pair(fabric: Fabric, graph: SwitchGraph, f: Failure) -> LostPair:
 
 
 class Labels:
-    """Replaces ``0x0002c90300000001`` in a note with ``leaf-1``; GUIDs that several nodes have are not replaced."""
+    """Replaces GUIDs in notes with names, for example ``0x0002c90300000001`` with ``leaf-1``. A GUID that several nodes
+    have is not replaced."""
 
     def __init__(self, fabric: Fabric):
         self.name: dict[int, str] = {}

@@ -1,5 +1,5 @@
-"""Position of each switch in the drawing: its tier and its place there. If a tier has many switches, several share a
-box. Tiers come from the structure (:mod:`softib.diags.structure.ranks`).
+"""Position of each switch in the drawing: its tier, and its place in the tier. In a tier with many switches, several
+share a box. Tiers come from the structure (:mod:`softib.diags.structure.ranks`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from softib.routing.graph import SwitchGraph
 __all__ = ["MAX_BOXES", "Tiers", "tiers_of"]
 
 MAX_BOXES = 64
-"""Maximum number of boxes in a tier that a screen shows side by side."""
+"""Maximum number of boxes that a screen shows side by side in a tier."""
 SHARED_BOXES = 48
 """Approximate number of boxes per tier if switches share boxes."""
 
@@ -25,10 +25,10 @@ SHARED_BOXES = 48
 @dataclass(frozen=True)
 class Tiers:
     """``tier`` int32[switches], 0 = leaves; switches without a tier are in a row above all
-    others. ``labels`` by tier.
+    others. ``labels``: name of each tier.
 
-    ``box`` int32[switches]: dense number of its box; boxes are numbered tier by tier, left to
-    right. ``box_tier`` int32[boxes], ``hosts`` int64[switches] CA ports of each switch."""
+    ``box`` int32[switches]: number of its box; boxes are numbered from 0, tier by tier, left to right. ``box_tier``
+    int32[boxes], ``hosts`` int64[switches] CA ports of each switch."""
 
     tier: np.ndarray
     labels: list[str]
@@ -38,7 +38,7 @@ class Tiers:
 
     @property
     def n_tiers(self) -> int:
-        """Rows of the drawing."""
+        """Number of rows in the drawing."""
         return len(self.labels)
 
     def boxes_of(self, tier: int) -> np.ndarray:
@@ -47,8 +47,8 @@ class Tiers:
 
 
 def tiers_of(graph: SwitchGraph, names: list[str], hosts: np.ndarray, rank: np.ndarray, tree: bool = True) -> Tiers:
-    """Return the rows by ``rank`` (1 = leaves, 0 and less = none); all columns are by switch.
-    Without a ``tree``, tiers have no names."""
+    """Return the tiers and boxes of switches. All arguments are columns by switch; ``rank``: 1 for leaves and so on, 0
+    or less for a switch without a tier. If ``tree`` is False, tiers have no names."""
     top = int(rank.max(initial=0))
     tier = np.where(rank > 0, rank - 1, top).astype(np.int32)
     numbers, lost = count_tiers(rank)
@@ -71,8 +71,8 @@ def _label(n: int, name: str) -> str:
 
 
 def _parts(graph: SwitchGraph, tier: np.ndarray, top: int) -> np.ndarray:
-    """Return connected parts that remain without tier ``top`` (the pods of a tree): smallest switch
-    of the part, by switch."""
+    """Return, for each switch, the connected part to which it belongs if tier ``top`` is removed (the pods of a tree).
+    A part is identified by its smallest switch."""
     if top < 3:
         return np.zeros(graph.n_switches, np.int64)
     owner = graph.link_switch
@@ -97,7 +97,7 @@ def _order(graph: SwitchGraph, tier: np.ndarray, names: list[str], top: int) -> 
             down = tier[graph.peer] == t - 1
             total = np.bincount(owner[down], position[graph.peer[down]], len(names))
             links = np.maximum(np.bincount(owner[down], minlength=len(names)), 1)
-            # Coarse, so that one missing cable does not move a switch out of the order of names.
+            # Positions are rounded, so that one missing cable does not move a switch out of the order of names.
             pull = np.round(total / links * 20)
         of_tier = of_tier[np.lexsort((rank[of_tier], pull[of_tier], first_rank[part[of_tier]]))]
         position[of_tier] = (np.arange(len(of_tier)) + 0.5) / max(len(of_tier), 1)

@@ -37,7 +37,7 @@ class TimedLink(Result):
     @property
     @also()
     def time_us(self) -> float:
-        """Return the minimum time for its bytes."""
+        """Return the minimum time in which the link sends these bytes."""
         return self.load * 8 / self.gbps / 1e3
 
 
@@ -54,25 +54,24 @@ class Traffic(Result):
     flows: int
     total_bytes: float = field(metadata=key("bytes"))
     unrouted: int
-    """Flows without a path; excluded from all other figures."""
+    """Number of flows without a path; all other figures exclude them."""
     time_ps: int = field(metadata=key("time_us", json=_us, type=float))
     """Time until the busiest channel has sent its bytes."""
     hosts_ps: int = field(metadata=key("hosts_us", json=_us, type=float))
-    """The same if only the hosts' own links were the limit."""
+    """This time if only the hosts' links were the limit."""
     busiest: list[TimedLink]
     """Links between switches that are busy longest."""
 
     @property
     @also(before="busiest")
     def relative(self) -> float:
-        """1: Ratio of the two times: 1 if the hosts' own links are the limit; 0.5 if links between switches
+        """Ratio of ``hosts_ps`` to ``time_ps``: 1 if the hosts' links are the limit, 0.5 if links between switches
         double the time."""
         return self.hosts_ps / self.time_ps if self.time_ps else 1.0
 
 
 def traffic_of(fabric: Fabric, network: Network, matrix: TrafficMatrix) -> Traffic:
-    """Return figures of ``matrix`` on ``network``. Raises :class:`InputError` as
-    :func:`softib.sim.static.matrix_loads`."""
+    """Return the figures of ``matrix`` on ``network``. Raises the errors of :func:`softib.sim.static.matrix_loads`."""
     loads = static.matrix_loads(network, matrix.demand)
     edge = np.zeros(len(loads.load))
     edge[network.n_links :] = loads.load[network.n_links :]
@@ -106,7 +105,7 @@ def matrix_of_workload(
     row = rows[np.searchsorted(known[rows], place(fabric.port_node[ports], fabric.port_num[ports])) % len(rows)]
     sent = messages.opcode != Opcode.COMPUTE
     src, dst = row[messages.src[sent]], row[messages.dst[sent]]
-    read = messages.opcode[sent] == Opcode.READ  # its bytes are those of the response
+    read = messages.opcode[sent] == Opcode.READ  # the bytes of a READ are those of its response
     src, dst = np.where(read, dst, src), np.where(read, src, dst)
     pairs, which = np.unique(src * len(ends.row) + dst, return_inverse=True)
     size = np.bincount(which, messages.size[sent], len(pairs))

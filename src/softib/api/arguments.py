@@ -1,5 +1,5 @@
-"""Arguments and names of public functions and classes: an argument of a wrong type, or an unknown
-attribute, raises a one-line error. Calls inside softib are not checked."""
+"""Checks of public functions and classes: an argument of a wrong type, or an unknown attribute, raises a one-line
+error. Calls inside softib are not checked."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def totals(names: list[str]) -> str:
 
 Test = Callable[[Any], bool]
 SOURCES = ("source", "before", "after")
-"""Arguments that :func:`softib.load` checks itself, because its errors advise on common mistakes."""
+"""Arguments that are not checked here: :func:`softib.load` checks them, and its errors explain common mistakes."""
 
 
 def _texts(value: Any) -> bool:
@@ -68,7 +68,7 @@ KINDS: dict[str, tuple[str, Test]] = {
     "Callable": ("a function", callable),
     "None": ("None", lambda v: v is None),
 }
-"""Parts of an annotation, their names in messages, and their classes."""
+"""Part of an annotation → (its name in messages, test of a value)."""
 
 
 @functools.cache
@@ -107,7 +107,7 @@ def checked_methods(cls: type) -> None:
 
 
 def check_fields(instance: Any) -> None:
-    """Check the fields of a dataclass like :func:`checked`."""
+    """Check the fields of a dataclass like :func:`checked` checks arguments."""
     cls = type(instance)
     for field in dataclasses.fields(instance):
         _check(cls.__name__, field.name, getattr(instance, field.name), _kinds(field.type, cls.__init__))
@@ -159,7 +159,7 @@ def _parts(annotation: str) -> list[str]:
 
 @functools.cache
 def _classes() -> frozenset[str]:
-    """Return the public classes; functions with a Fabric argument check it themselves."""
+    """Return the names of public classes that are checked. (Functions with a Fabric argument check it themselves.)"""
     import softib
 
     return frozenset(name for name in softib.__all__ if name[0].isupper()) - {"Fabric"}

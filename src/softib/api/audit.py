@@ -30,21 +30,21 @@ class AuditResult(Result):
     source: str
     """Source of the audit; empty if only files were read."""
     ports: int
-    """End ports that answered."""
+    """Number of end ports that answered."""
     managers: list[str]
     """Subnet managers: location and state."""
     findings: list[Finding]
-    """Worst first."""
+    """The findings, worst first."""
     unjudged: list[str]
-    """Data that could not be read, one line each."""
+    """Data that could not be read and so was not audited, one line each."""
     attempts: list[Attempt] = field(default_factory=list)
-    """With ``rehearse``: the attacks on the twin in the order in which they ran."""
+    """With ``rehearse``: the attacks on the twin, in the order in which they ran."""
 
 
 class Audit(Rows[Finding]):
     """Findings of an audit, worst first. ``unjudged``: data that could not be read, and was therefore not audited,
     one line each. ``attempts``: attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`. ``good``:
-    no warning or error, nothing unjudged, and no successful attack."""
+    there is no warning or error, all data could be read, and no attack succeeded."""
 
     row, by = Finding, "severity"
 
@@ -54,17 +54,18 @@ class Audit(Rows[Finding]):
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Unread data."""
+        """Data that could not be read and so was not audited, one line each."""
         return tuple(self._result.unjudged)
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """Attacks on the twin."""
+        """Attacks on the twin, in the order in which they ran."""
         return tuple(self._result.attempts)
 
     @property
     def good(self) -> bool:
-        """Return whether ``softib audit`` exits with 0."""
+        """Return whether there is no warning or error, all data could be read, and no attack succeeded (exit code 0 of
+        ``softib audit``)."""
         stopped = all(a.outcome in ("stopped", "not needed") for a in self.attempts)
         return not self.at_least("warning") and not self.unjudged and stopped
 
@@ -84,7 +85,7 @@ class Audit(Rows[Finding]):
         return replace(r, findings=list(self.rows)).to_json()
 
     def print(self) -> None:
-        """As ``softib audit`` prints it."""
+        """Print the text of ``softib audit``."""
         from softib.render.audit import print_audit
         from softib.render.terminal import console
 
@@ -104,8 +105,8 @@ def audit(
     rehearse: bool = False,
     steps: Steps = unwatched,
 ) -> Audit:
-    """Audit ``source`` (a running fabric, or the subnet of ``umad:DEVICE``) using only Gets, and
-    the manager's files ``options`` (opensm.conf) and ``partitions`` (partitions.conf).
+    """Audit ``source`` (a running fabric, or the subnet of ``umad:DEVICE``), to which only Gets are sent. Also audit
+    the files of its manager: ``options`` (opensm.conf) and ``partitions`` (partitions.conf).
 
     Without ``mkey``, requests are sent as from a host without the M_Key. With ``mkey``, they are
     sent as from the manager, and again without the key to test the protection. ``managers``: a file
@@ -150,7 +151,8 @@ def audit(
 def _unlike_running(
     source: str, options: str | os.PathLike[str] | None, partitions: str | os.PathLike[str] | None
 ) -> list[str]:
-    """Return the default settings of the twin's manager that may differ from those of the running manager."""
+    """Return notes on settings of the twin's manager that are defaults, and may differ from those of the running
+    manager."""
     from softib.monitor.opening import is_live
 
     missing = [name for name, file in (("sm-config", options), ("partitions", partitions)) if file is None]

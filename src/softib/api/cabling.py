@@ -1,4 +1,4 @@
-"""Cabling lists, and how their headings and rows are interpreted."""
+"""Cabling lists, and an explanation of how their headings and rows are read."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class CablingList:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Unusable rows."""
+        """Rows that could not be used."""
         return self._read.problems
 
     def explain(self) -> str:
-        """Return its headings with their meaning, and the outcome of its rows."""
+        """Return a text: the meaning of each heading, and how many rows could be used."""
         return "\n".join(self._read.lines())
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The public fabric object: read from a source or generated, never changed by queries."""
+"""The public fabric object. It is read from a source or generated, and no function changes it."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Fabric(Suggests):
         self._tables: dict[str, Table] = {}
 
     def __getitem__(self, name: str) -> Node | dict[str, Any]:
-        """Return the :class:`Node` of this name or GUID (``fabric["leaf-1"]``), or the row of that
-        port (``fabric["leaf-1[3]"]``).
+        """Return the :class:`Node` with this name or GUID (``fabric["leaf-1"]``), or the row of this port
+        (``fabric["leaf-1[3]"]``).
 
         Raises :class:`UnknownName` with similar names, :class:`InputError` for an ambiguous name.
         """
@@ -84,7 +84,7 @@ class Fabric(Suggests):
         return self._given
 
     def __getstate__(self) -> dict[str, Any]:
-        """Read the source: a reader cannot be pickled."""
+        """Return the state for pickle. The source is read first, because a reader cannot be pickled."""
         return {**self.__dict__, "_given": self._result}
 
     @cached_property
@@ -105,7 +105,7 @@ class Fabric(Suggests):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Unreadable records of the source: file, line, reason."""
+        """Records of the source that could not be read: file, line, reason."""
         return tuple(self._result.problems)
 
     @property
@@ -256,9 +256,9 @@ def load(
     IBNL system descriptions for a ``.topo`` file; ``node_name_map`` is OpenSM's file of names.
     ``notice`` is called with information for the user (default: a :class:`SoftibWarning`).
     ``progress`` is called with a line (nodes and MADs) repeatedly while a subnet is read.
-    ``later``: read at the first use of the fabric, so that ``check``, ``simulate`` and other functions reject
-    their other arguments before that. Raises :class:`InputError` or a related error in one line: what is wrong,
-    where, and what to do.
+    ``later``: the source is read at the first use of the fabric, so that ``check``, ``simulate`` and other functions
+    can first reject wrong arguments. Raises :class:`InputError` or a related error in one line: what is wrong, where,
+    and what to do.
     """
     from softib.source import load as read
 
@@ -310,9 +310,8 @@ def generate(kind: str, **parameters: Any) -> Fabric:
 
 
 def topologies() -> dict[str, Kind]:
-    """Return every kind for :func:`generate` by name, with ``doc``, ``source`` and
-    ``all_parameters``; each parameter has ``name``, ``form``, ``doc``, ``default`` and
-    ``required``."""
+    """Return the kinds of topology for :func:`generate` by name. A kind has ``doc``, ``source`` and ``all_parameters``;
+    each parameter has ``name``, ``form``, ``doc``, ``default`` and ``required``."""
     from softib.fabric.topologies.registry import kinds
 
     return dict(kinds())

@@ -42,7 +42,7 @@ class Findings(Rows[Finding]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Skipped steps with reasons, and the number of findings that a baseline hides."""
+        """Steps that were skipped, with the reason, and the number of findings that a baseline hides."""
         return tuple(self._report.notes)
 
     def at_least(self, severity: str) -> Findings:
@@ -62,9 +62,9 @@ class Findings(Rows[Finding]):
         return self._with([f for f in self.rows if f.code not in codes])
 
     def new_since(self, baseline: str | os.PathLike[str]) -> Findings:
-        """Return the findings that are not in the file ``baseline`` of :meth:`save_baseline`; a
-        note states the number of known and of resolved findings. Raises :class:`InputError` for a
-        file that is not a baseline."""
+        """Return the findings that are not in the file ``baseline``, which :meth:`save_baseline` wrote. A note states
+        how many findings are known, and how many known ones are resolved. Raises :class:`InputError` for a file that is
+        not a baseline."""
         from softib.diags.baseline import new_findings, read_baseline
 
         path = os.fspath(baseline)
@@ -100,13 +100,13 @@ class Findings(Rows[Finding]):
         return to_sarif(self._shown)
 
     def to_junit(self) -> str:
-        """Return JUnit XML, for CI servers: one failed case for each warning and error."""
+        """Return JUnit XML for CI servers, with a failed test case for each warning and error."""
         from softib.render.junit import to_junit
 
         return to_junit(self._shown)
 
     def print(self, every: bool = False) -> None:
-        """Print the findings like ``softib check``: a large number of one kind is shortened unless
+        """Print the findings like ``softib check``. If there are many of one kind, only some are printed unless
         ``every`` is set."""
         from softib.render.terminal import console, print_check
 
@@ -127,7 +127,7 @@ class Findings(Rows[Finding]):
 
 
 def severity_named(name: str) -> int:
-    """Return the severity ``info``, ``warning`` or ``error``. Raises :class:`UnknownName`."""
+    """Return the value of the severity ``name``: ``info``, ``warning`` or ``error``. Raises :class:`UnknownName`."""
     from softib.diags.finding import Severity
     from softib.errors import UnknownName
 

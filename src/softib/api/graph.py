@@ -71,7 +71,7 @@ class Drawing:
 
 
 def drawing(report: Report) -> Drawing:
-    """Return the switches of ``report`` by tier, with cables coloured by load or by finding."""
+    """Draw the switches of ``report`` by tier, with cables coloured by load or by finding."""
     from softib.render.html import drawing_svg
 
     return Drawing(drawing_svg(report))

@@ -51,9 +51,9 @@ next command. Exit code 1 (findings in the ring) is expected."""
 
 
 def doctor() -> list[Check]:
-    """Check what this machine can run. Each result has a ``name``, a ``state`` (``ok``; ``absent``: one feature
-    fewer; ``missing``: softib needs it), its purpose (``what``), and the fix (``mend``). It makes no changes and
-    does not need root."""
+    """Check what this machine can run. Each result has a ``name``, a ``state``, its purpose (``what``), and how to fix
+    it (``mend``). The state is ``ok``, ``absent`` (a feature does not work without it) or ``missing`` (softib does not
+    work without it). It makes no changes and does not need root."""
     from softib.live.launch.doctor import checks
 
     return list(checks())
@@ -69,10 +69,9 @@ class CompiledKernels(NamedTuple):
 
 def compile_kernels(progress: Callable[[str], None] = lambda text: None) -> CompiledKernels:
     """Compile the kernels that every fabric needs, for this machine's processor type and these
-    versions of Python, NumPy and Numba; return the number of kernels and their folder. A wheel cannot
-    contain them, since machine code depends on the processor and pip runs nothing at installation. This
-    runs the main commands on small fabrics in separate processes. Raises :class:`PeerError` with the
-    message of a failed command.
+    versions of Python, NumPy and Numba; return the number of kernels and their folder. A wheel cannot contain them,
+    because machine code depends on the processor, and pip runs nothing at installation. The function runs the main
+    commands on small fabrics in separate processes. Raises :class:`PeerError` with the message of a failed command.
     """
     from softib.jit import cache_dir
 
@@ -105,7 +104,7 @@ def _run(folder: Path, progress: Callable[[str], None]) -> None:
                     fabrics.append(running.pop(i))
                 elif job.process.poll() is not None:
                     running.pop(i).finish()
-        for fabric in fabrics:  # ``down`` has ended it
+        for fabric in fabrics:  # ``softib down`` has ended its fabric
             fabric.finish()
     except BaseException:
         for job in (*running.values(), *fabrics):

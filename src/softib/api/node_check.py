@@ -1,4 +1,4 @@
-"""Check within one second whether this host is fit for a job, for a scheduler's prolog."""
+"""Check whether the adapters of this host can run a job, within one second, for a scheduler's prolog."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_HOURS = 24 * 365.0
 
 @dataclass(frozen=True)
 class HealthEntity(Result):
-    """The entity of an event."""
+    """The device that an event is about."""
 
     kind: str = field(metadata=key("entityType"))
     value: str = field(metadata=key("entityValue"))
@@ -61,9 +61,9 @@ class NodeCheck(Suggests, Result):
     host: HostFacts
     faults: list[NodeFault]
     events: list[HealthEvent]
-    """One event per fault; a healthy event if there is none."""
+    """One event per fault; if there is no fault, one event that says so."""
     seconds: float
-    """Seconds to read the host."""
+    """Seconds that reading the host took."""
     compared_hours: float | None
     """Hours since the counters in the state file were read; null without such a file."""
 
@@ -89,7 +89,7 @@ class NodeCheck(Suggests, Result):
         write_text(path, self.manifest)
 
     def lines(self) -> list[str]:
-        """Return one text line per fault, or one line about the host."""
+        """Return one text line per fault; if there is none, one line about the host."""
         if self.faults:
             return [str(f) for f in self.faults]
         ports = [p for a in self.host.adapters for p in a.ports]
@@ -152,7 +152,7 @@ def node_check(
 
 
 def _read(root: str | os.PathLike[str], timeout: float) -> HostFacts:
-    """Return the facts of the host; a device that hangs becomes a fault."""
+    """Return the facts of the host. If a device hangs, they contain a fault."""
     from softib.host_facts.sysfs import read_host
 
     name = platform.node() if os.fspath(root) == "/" else ""

@@ -35,7 +35,7 @@ Plan: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 def engines(names: str | None = None) -> list[str]:
     """Return every routing engine: softib's under OpenSM's names, then those of installed packages;
-    or only those in ``names``, a comma-separated list. Raises :class:`UnknownName`.
+    with ``names``, a comma-separated list, only those. Raises :class:`UnknownName`.
 
     >>> import softib
     >>> softib.engines("ftree,updn")
@@ -169,7 +169,7 @@ def check(
     if baseline is not None:
         from softib.diags.baseline import read_baseline
 
-        read_baseline(os.fspath(baseline))  # fail before the work
+        read_baseline(os.fspath(baseline))  # raise errors of this file before the work
     fabric = as_fabric(source)
     report = checked(
         fabric.source,
@@ -216,7 +216,7 @@ def report(
     """Run bring-up, proof, checks and prediction, and return all results. ``traffic``, if given, is also
     predicted: the path of a traffic matrix, ``{(source, destination): bytes}``, ``{source:
     {destination: bytes}}``, rows of these three, a DataFrame of pandas or polars, or a square array
-    over all hosts; or any other workload of :func:`simulate`, whose messages make one."""
+    over all hosts; or any other workload of :func:`simulate`, whose messages become a traffic matrix."""
     from softib.analysis.pipeline import build
 
     path = None if lfts is None else os.fspath(lfts)
@@ -261,7 +261,7 @@ def _routing(tables: Routed, fabric: Fabric) -> Routing:
 
 
 def _traffic(given: Any) -> TrafficFile | TrafficData | Workload:
-    """Return the matrix of a file or of data, or a workload, whose messages make one."""
+    """Return a traffic matrix from a file or data, or a workload, whose messages become a traffic matrix."""
     from softib.workloads.traffic_data import TrafficData
     from softib.workloads.traffic_matrix import read_traffic
     from softib.workloads.workload import is_workload, read

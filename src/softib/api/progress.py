@@ -16,12 +16,12 @@ Notice: TypeAlias = Callable[[str], None]
 
 
 def unwatched(step: str) -> AbstractContextManager[None]:
-    """Run a step without progress output."""
+    """Return a context for a step that prints no progress."""
     return nullcontext()
 
 
 def silent(line: str) -> None:
-    """A :data:`Notice` that is ignored."""
+    """Ignore a line: a :data:`Notice` that prints nothing."""
 
 
 class Timed:
@@ -34,7 +34,7 @@ class Timed:
 
     @contextmanager
     def __call__(self, step: str) -> Iterator[None]:
-        """``with timed("bring-up"): …``"""
+        """Return the context of a step: ``with timed("bring-up"): …``"""
         began = time.perf_counter()
         with self._steps(step):
             yield

@@ -135,8 +135,8 @@ class Prediction(Suggests):
 
     def plot(self, kind: str = "loads") -> Drawing:
         """Plot ``loads`` (utilisation of links between switches, busiest first, one line per
-        pattern, 1 = full), ``links`` (load of each link of the busiest switches under all-to-all
-        traffic), or ``map`` (the same on the drawing of the fabric).
+        pattern, 1 = full), ``links`` (load of each link of the busiest switches under all-to-all traffic), or ``map``
+        (the loads of all links under this traffic, on the drawing of the fabric).
 
         Raises :class:`UnknownName` for another kind.
         """
@@ -226,7 +226,7 @@ class Report(Suggests):
         return page
 
     def print(self) -> None:
-        """As ``softib report`` prints it."""
+        """Print the text of ``softib report``."""
         from softib.render.terminal import console, to_terminal
 
         to_terminal(self._found, console())

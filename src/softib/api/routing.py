@@ -50,7 +50,7 @@ def write_guid_files(options: RouteOptions, folder: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Remedy:
-    """GUID files with which ftree fits a tree. ``reason``: why ftree does not fit without them; ``files``: paths by
+    """GUID files with which ftree accepts a tree. ``reason``: why ftree rejects it without them; ``files``: paths by
     OpenSM's option."""
 
     reason: str
@@ -68,8 +68,8 @@ class Routing(Suggests):
 
     @property
     def engine(self) -> str:
-        """The engine that computed the tables, ``as programmed`` for a running fabric's, ``file``
-        for a dump's."""
+        """The engine that computed the tables; ``as programmed`` for tables of a running fabric, ``file`` for those of
+        a dump."""
         return self._found.part.tables
 
     @property
@@ -99,14 +99,13 @@ class Routing(Suggests):
 
     @property
     def hops(self) -> dict[int, int]:
-        """Number of pairs (host, address of another device) by the number of links on their path after the first
-        switch."""
+        """Number of links on a path after the first switch → number of pairs (host, address of another device)."""
         return dict(self._found.part.hops)
 
     @property
     def lft(self) -> np.ndarray:
-        """The tables, uint8[switches, LIDs], 255 = no route; switches as in ``switch_names``. A
-        copy."""
+        """A copy of the tables: uint8[switches, LIDs], 255 = no route. Switches are in the order of
+        ``switch_names``."""
         return self._found.lft.copy()
 
     @property
@@ -117,15 +116,15 @@ class Routing(Suggests):
 
     @property
     def mads(self) -> dict[str, Any]:
-        """Numbers of the subnet manager: MADs sent, writes, timeouts …; empty for tables from another source."""
+        """What the subnet manager counted: MADs sent, writes, timeouts …; empty for tables from another source."""
         up = self._found.bring_up
         return {} if up is None else up.to_json()
 
     def path(self, a: str, b: str) -> Explanation:
         """Return the path of packets from node or port ``a`` to ``b``, hop by hop: egress ports, SL and VLs,
-        alternatives, and the effects of changes on it. A port is ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``, or a
-        LID (``"12"``) unless a node has that name. The name of a host stands for its first cabled port on the subnet of
-        the other end. Raises :class:`UnknownName`, and :class:`InputError` for an unknown LID.
+        alternatives, and changes that would move the path. A port is ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``, or
+        a LID (``"12"``) unless a node has that name. The name of a host stands for its first cabled port on the subnet
+        of the other end. Raises :class:`UnknownName`, and :class:`InputError` for an unknown LID.
 
         >>> import softib
         >>> found = softib.route(softib.generate("fat-tree", radix=4, levels=2)).path("host-0001", "host-0008")
@@ -161,7 +160,7 @@ class Routing(Suggests):
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Unreadable records of the source or the dump of tables: file, line, reason."""
+        """Records of the source or of the dump of tables that could not be read: file, line, reason."""
         from softib.api.fabric import result_of
 
         return (*result_of(self.fabric).problems, *self._found.problems)
@@ -174,9 +173,9 @@ class Routing(Suggests):
         write_lfts(self._found.fabric, self._found.lft, os.fspath(path))
 
     def save_guid_files(self, folder: str | os.PathLike[str]) -> Remedy | None:
-        """Write the GUID files with which ftree fits this fabric into ``folder``, for
-        ``guid_files`` of :func:`route`. Return None if it fits without them, or if no choice of
-        roots makes it fit. Raises :class:`InputError` if they cannot be written."""
+        """Write the GUID files with which ftree accepts this fabric into ``folder``, for ``guid_files`` of
+        :func:`route`. Return None if ftree accepts it without them, or with no choice of roots. Raises
+        :class:`InputError` if they cannot be written."""
         from softib.analysis.routing import with_names
         from softib.routing.engines.ftree import remedy
 
@@ -193,7 +192,7 @@ class Routing(Suggests):
         return Route(self._found.part, self.problems).to_json()
 
     def print(self) -> None:
-        """As ``softib route`` prints it."""
+        """Print the text of ``softib route``."""
         from softib.render.terminal import console, print_route
 
         print_route(self._found, console())

@@ -66,7 +66,7 @@ class Table:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Numbers of rows and columns."""
         return self.height, self.width
 
     def column(self, name: str) -> list[Any]:
@@ -170,7 +170,7 @@ class Table:
         return "\n".join((f"<Table: {counted(self.height, 'row')} × {self.width} columns>", *self._lines()))
 
     def _lines(self) -> list[str]:
-        """Return the heading and the first rows, with the columns that fit into a line."""
+        """Return the heading and the first rows, without the columns for which a line has no room."""
         names = self.columns
         cells = [names, *([_cell(v) for v in row] for row in self.head(SHOWN).iter_rows())]
         right = [all(isinstance(v, int | float) for v in _plain(self._columns[n][:SHOWN])) for n in names]
@@ -197,7 +197,7 @@ checked_methods(Table)
 
 
 class Rows(Suggests, Sequence[R], Generic[R]):
-    """Base class of results that are lists, such as findings; a slice has the same class."""
+    """Base class of results that are lists, for example of findings. A slice has the same class."""
 
     row: ClassVar[type[Result]]
     """Class of the elements, whose fields are the columns of the table."""
@@ -235,7 +235,7 @@ class Rows(Suggests, Sequence[R], Generic[R]):
 
 
 def library(name: str, extra: str) -> Any:
-    """Return the module ``name``, which softib's optional ``extra`` installs. Raises
+    """Return the module ``name``, which is installed with softib's extra ``extra``. Raises
     :class:`MissingLibrary`."""
     import importlib
 
@@ -295,7 +295,7 @@ def _plain(values: Any) -> list[Any]:
 
 def _cell(value: Any) -> str:
     """Return a value as text of at most :data:`WIDEST` characters."""
-    if value is None or value != value:  # NaN: not known
+    if value is None or value != value:  # NaN: unknown
         return ""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"

@@ -1,4 +1,4 @@
-"""Partitions as a service: opens the service for one subnet."""
+"""Partitions as a service: start the service for one subnet."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ADMIN, PASSWORD_FILE = "admin", "admin-password"
 
 @dataclass(frozen=True)
 class TenantOptions:
-    """Storage of tenants, and the manager that programs their partitions."""
+    """Options of the service: where it stores tenants, and which manager programs their partitions."""
 
     folder: str | os.PathLike[str]
     """The directory of the database, created if missing."""

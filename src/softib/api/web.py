@@ -1,4 +1,4 @@
-"""A fabric in a browser."""
+"""Serve a fabric to browsers and REST clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["prepared", "serve"]
 
-LEAST_S, MOST_S = 0.2, 3600.0
+LEAST_S, MOST_S = 0.2, 3600
 
 
 def serve(
@@ -68,9 +68,10 @@ def prepared(
     steps: Steps = unwatched,
     mkey: int = 0,
 ) -> Served:
-    """Return a source of :func:`serve` with its arguments, before it is read. ``mkey``: the M_Key of its manager."""
+    """Return a source of :func:`serve` with its arguments checked, before it is read. ``mkey``: the M_Key of the
+    subnet's manager."""
     if not LEAST_S <= every <= MOST_S:
-        raise InputError(f"every={every:g}: between {LEAST_S:g} and {MOST_S:g} seconds")
+        raise InputError(f"every={every:g} is out of range; use {LEAST_S:g} to {MOST_S:g} seconds")
     if token is not None and len(token) < 16:
         raise InputError("the token is too short; use at least 16 characters")
     served = _served(source, every, mkey, notice, steps)
@@ -105,7 +106,7 @@ def _labs() -> Callable[[int | None, Mapping[str, str]], str]:
 REPORT_S = 60.0
 """Age up to which a report is reused, because making one takes seconds (for large fabrics a minute)."""
 MAP = "/?bare"
-"""Return the page with only the map."""
+"""Address of the page that shows only the map."""
 
 
 def _report(source: str | os.PathLike[str] | Fabric) -> Callable[[], str]:
@@ -141,7 +142,7 @@ def _past(history: str, served: Served) -> Past | PastServer:
 
 
 def _served(source: str | os.PathLike[str] | Fabric, every: float, mkey: int, notice: Notice, steps: Steps) -> Served:
-    from softib.monitor.opening import PREFIX, is_live, open_source
+    from softib.monitor.opening import is_live, open_source
     from softib.source import load
     from softib.web.collector import Collector
     from softib.web.served import Served
@@ -166,7 +167,6 @@ def _served(source: str | os.PathLike[str] | Fabric, every: float, mkey: int, no
             every_s=every,
             explain=explain,
             steps=steps,
-            laboratory=not name.startswith(PREFIX),
         )
     result = load(name, [], None, notice=notice)
     explain = _explain_at_rest(Fabric(result, name))

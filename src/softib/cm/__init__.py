@@ -1,2 +1,2 @@
-"""InfiniBand communication management (IBA chapter 12) without I/O: connections, their messages,
-their timers."""
+"""InfiniBand communication management (IBA chapter 12): connections, their messages, and their
+timers. It has no I/O."""

@@ -1,14 +1,15 @@
 """Establishment of connections (IBA 12.9.7): REQ, REP and RTU, at both ends.
 
-An unanswered message is sent again when its time expires (IBA 12.9.8); an MRA requests more time from the sender (IBA
-12.6.6).
+A message that is not answered in time is sent again (IBA 12.9.8). With an MRA, the receiver
+requests that the sender wait longer (IBA 12.6.6).
 
-A request for a service without a listener waits briefly for one before it is refused. Linux
-refuses at once (``cm_match_req`` of drivers/infiniband/core/cm.c: REJ 8, "invalid service ID"). But with Linux, a
-request arrives milliseconds after a program begins to connect: the neighbour's address, the path and the QP each take a
-round trip or a command of the device. Here all of that takes microseconds. Programs that unknowingly depend on the
-delay then show a race that no hardware has: perftest's client requests its second connection while its server still
-switches from the first to the second.
+A request for a service that has no listener waits briefly for one before it is rejected. Linux
+rejects it at once (``cm_match_req`` of drivers/infiniband/core/cm.c: REJ 8, "invalid service ID").
+But on Linux, a request arrives milliseconds after a program begins to connect, because the
+neighbour's address, the path and the QP each take a round trip or a command of the device. In
+softib, all of this takes microseconds. Programs that unknowingly depend on the delay would then
+have a race that does not occur on hardware. For example, perftest's client requests its second
+connection while its server is still switching from the first to the second.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ __all__ = [
 ]
 
 MOST_HELD = 1024
-"""Largest number of requests, of all ports together, that wait for a listener: the longest backlog. Further ones are
-refused at once, as by Linux."""
+"""Maximum number of requests, for all ports together, that wait for a listener; it is the longest
+backlog. Further requests are rejected at once, as by Linux."""
 
 
 class Request(NamedTuple):
-    """The parameters of a program's connect call; ``head`` are the CMA's bytes before the private
-    data."""
+    """The parameters of a program's connect call. ``head`` are the bytes of the CMA header, in
+    front of the private data."""
 
     param: Param
     head: bytes
@@ -71,7 +72,7 @@ def send_req(cm: Connections, e: Endpoint, request: Request) -> None:
 
 
 def take_rep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Handle a REP: the passive side accepted, and the program now brings its QP up."""
+    """Handle a REP: the passive side accepted, and now the program must bring its QP to RTS."""
     cm.timers.stop(e)
     e.peer_comm_id, e.peer_qpn = m.fields["local_comm_id"], m.fields["local_qpn"]
     e.peer_guid = m.fields["local_ca_guid"]
@@ -93,17 +94,18 @@ def has_rtu(cm: Connections, e: Endpoint, m: Message) -> bool:
 
 
 def other_transport(cm: Connections, listener: Endpoint, m: Message) -> bool:
-    """Return whether the listener's type of QP cannot answer this REQ."""
+    """Return whether a QP of the listener's type cannot answer this REQ."""
     return listener.qp_type not in qp_types_of(m.fields)
 
 
 def backlog_is_full(cm: Connections, listener: Endpoint, m: Message) -> bool:
-    """Return whether the listener's backlog is full: the REQ is then dropped, and the peer will repeat it."""
+    """Return whether the listener's backlog is full. The REQ is then dropped, and the peer will
+    repeat it."""
     return listener.waiting >= listener.backlog
 
 
 def spawn_child(cm: Connections, listener: Endpoint, m: Message) -> Endpoint:
-    """Return the id that handles the request next."""
+    """Create the id that handles the request, and return it."""
     return cm.new_child(listener)
 
 
@@ -113,7 +115,7 @@ def is_child(cm: Connections, e: Endpoint, m: Message) -> bool:
 
 
 def take_req(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Handle a request for the listener's program."""
+    """Handle a request: report it to the listener's program."""
     assert e.listener is not None
     req, path = m.fields, Path.back(m.fields)
     e.port, e.path, e.sgid, e.dgid = m.port, path, path.sgid, path.dgid
@@ -126,15 +128,15 @@ def take_req(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def send_rep(cm: Connections, e: Endpoint, p: Param) -> None:
-    """Send a REP: the program accepts."""
+    """Send a REP, because the program accepts the request."""
     answered(e)
     e.events_enabled, e.qpn = True, p.qpn
     cm.post_until_answered(e, cm_mad(CmAttr.REP, e.peer_tid, p.ece_options, **rep_fields(e, p, cm.node_guid(e.port))))
 
 
 def establish(cm: Connections, e: Endpoint, _: object) -> None:
-    """Handle that the peer is ready: its RTU arrived, or its first packet came before the RTU (IBA 12.9.7,
-    communication established)."""
+    """Handle that the peer is ready: its RTU arrived, or its first packet arrived before the RTU
+    (IBA 12.9.7, communication established)."""
     cm.timers.stop(e)
     e.last_mad = b""
     cm.report(e, Event.ESTABLISHED, 0, {})
@@ -144,12 +146,13 @@ def establish(cm: Connections, e: Endpoint, _: object) -> None:
 
 
 def repeat_answer(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Send the answer (REP or RTU) again: the peer repeats its message, so the answer was lost."""
+    """Send the answer (REP or RTU) again. The peer repeated its message, so it did not get the
+    answer."""
     cm.post(e, e.last_mad)
 
 
 def resend(cm: Connections, e: Endpoint, _: object) -> None:
-    """Send the message again: the timer expired, and a retry is left."""
+    """Send the message again, because the timer expired and a retry is left."""
     e.retries_left -= 1
     cm.post(e, e.last_mad)
     cm.timers.start(e, cm.timing.response_ms)
@@ -162,17 +165,17 @@ def _send_mra(cm: Connections, e: Endpoint, received: Received) -> None:
 
 
 def send_mra_for_req(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Send an MRA: the peer repeats its REQ while the program has not answered yet."""
+    """Send an MRA: the peer repeated its REQ, but the program has not answered yet."""
     _send_mra(cm, e, Received.REQ)
 
 
 def send_mra_for_rep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Send an MRA: the peer repeats its REP while the program's QP is not ready yet."""
+    """Send an MRA: the peer repeated its REP, but the program's QP is not ready yet."""
     _send_mra(cm, e, Received.REP)
 
 
 def extend_timeout(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Extend the timeout: the peer's program needs more time."""
+    """Extend the timeout, because the peer's program needs more time."""
     cm.timers.start(e, code_ms(m.fields["service_timeout"]) + cm.timing.response_ms)
 
 
@@ -180,14 +183,15 @@ def extend_timeout(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def _hold_ms(cm: Connections, m: Message) -> int:
-    """Return the time to hold a request, at most half the time that the sender allows for an answer
-    (REQ.RemoteCMResponseTimeout, IBA 12.7.11): no MRA is due before that, and nothing is sent twice. A SIDR_REQ states
-    no time, so Linux' time applies."""
+    """Return the time for which the request is held. It is at most half the time for which the
+    sender waits for an answer (REQ.RemoteCMResponseTimeout, IBA 12.7.11), so no MRA is due before,
+    and the sender does not repeat the request. A SIDR_REQ states no time, so Linux' value is
+    used."""
     return cm.timing.hold_ms(m.fields.get("remote_cm_response_timeout", cm.timing.response))
 
 
 def may_wait(cm: Connections, e: Endpoint, m: Message) -> bool:
-    """Return whether there is room and time to hold the request."""
+    """Return whether the request can be held: there is space, and the sender waits long enough."""
     return len(cm.early) < MOST_HELD and _hold_ms(cm, m) >= 1
 
 

@@ -1,5 +1,5 @@
-"""The state used by every handler: endpoints by their IDs, outgoing MADs, and timers. Time is
-an argument."""
+"""The state that all handlers use: endpoints by their IDs, outgoing MADs, and timers. The time is
+passed as an argument."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MS_PS = 1_000_000_000
 
 
 def code_ms(code: int) -> int:
-    """Return 4.096 us * 2^``code``, as Linux rounds it."""
+    """Return 4.096 us * 2^``code`` in ms, rounded as in Linux."""
     return 1 << max(code - 8, 0)
 
 
@@ -41,12 +41,13 @@ def code_ms(code: int) -> int:
 class Timing:
     """Time limits and retries of communication management.
 
-    * ``response``: time limit of an answer, 4.096 us * 2^n.
-    * ``retries``: repetitions of a message (CMA_CM_RESPONSE_TIMEOUT and CMA_MAX_CM_RETRIES of Linux,
-      drivers/infiniband/core/cma.c).
-    * ``service_timeout``: the time requested by an MRA (CMA_CM_MRA_SETTING).
-    * ``early_ms``: the longest wait of a request for a listener.
-    * ``unread_ms``: the longest wait of a DREQ until its receiver's program has taken the earlier completions.
+    * ``response``: time limit for an answer, 4.096 us * 2^n.
+    * ``retries``: number of repetitions of a message (CMA_CM_RESPONSE_TIMEOUT and
+      CMA_MAX_CM_RETRIES of Linux, drivers/infiniband/core/cma.c).
+    * ``service_timeout``: the time that an MRA requests (CMA_CM_MRA_SETTING).
+    * ``early_ms``: maximum time for which a request waits for a listener.
+    * ``unread_ms``: maximum time for which a DREQ waits until the receiver's program has taken
+      earlier completions.
     """
 
     response: int = 20
@@ -61,7 +62,8 @@ class Timing:
         return code_ms(self.response)
 
     def hold_ms(self, response: int) -> int:
-        """Return the time to hold a request whose sender waits ``response`` (a code) for an answer."""
+        """Return the time for which a request is held whose sender waits ``response`` (a code) for
+        an answer."""
         return min(self.early_ms, code_ms(response) // 2)
 
 
@@ -69,14 +71,15 @@ TIMING = Timing()
 
 
 class Timer(IntEnum):
-    """The two timers that an endpoint may have at once."""
+    """The two timers of an endpoint, which may both run."""
 
-    RESPONSE = auto()  # of an answer, of TimeWait, of a held request
-    DREQ_CHECK = auto()  # of a DREQ that is held back until the program has taken its completions
+    RESPONSE = auto()  # for an answer, for TimeWait, or for a held request
+    DREQ_CHECK = auto()  # for a DREQ that is held until the program has taken its completions
 
 
 class Timers:
-    """Running timers, the one that ends first in front. A restarted or stopped timer leaves a dead entry."""
+    """Running timers, ordered by their end. A timer that is restarted or stopped leaves an entry
+    that is ignored later."""
 
     def __init__(self) -> None:
         self.now_ps = 0
@@ -85,7 +88,7 @@ class Timers:
         self._serial = 0
 
     def start(self, e: Endpoint, ms: int, timer: Timer = Timer.RESPONSE) -> None:
-        """(Re)start ``timer`` of ``e``."""
+        """Start ``timer`` of ``e``, or restart it."""
         self._serial += 1
         self._running[e, timer] = self._serial
         heapq.heappush(self._heap, (self.now_ps + ms * MS_PS, self._serial, e, timer))
@@ -95,13 +98,14 @@ class Timers:
         self._running.pop((e, timer), None)
 
     def deadline_ps(self) -> int | None:
-        """Return when the first timer ends, None without one."""
+        """Return the time at which the first timer ends; None if no timer runs."""
         while self._heap and self._running.get(self._heap[0][2:]) != self._heap[0][1]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def pop(self) -> tuple[Endpoint, Timer] | None:
-        """Return a timer whose end is not later than ``now_ps``."""
+        """Remove a timer that ended at ``now_ps`` or earlier, and return it; None if there is
+        none."""
         due = self.deadline_ps()
         if due is None or due > self.now_ps:
             return None
@@ -111,17 +115,17 @@ class Timers:
 
 
 Unread = Callable[[int], "Callable[[], bool] | None"]
-"""Maps a QPN to a function. The function returns whether the completions that its queues hold now are still there; it
-is None if they hold none."""
+"""A function from a QPN to a second function, or to None if the QP's completion queues hold no
+completions. The second function returns whether the completions that were there are still there."""
 
 
 def nothing_unread(qpn: int) -> Callable[[], bool] | None:
-    """Return None: ports without a data path have no messages."""
+    """Return None, because ports without a data path have no completions."""
     return None
 
 
 class OutgoingMad(NamedTuple):
-    """A MAD from ``port`` to ``dlid``. ``pkey`` 0: the first P_Key of the port's table."""
+    """A MAD from ``port`` to ``dlid``. ``pkey`` 0 means the first P_Key in the port's table."""
 
     port: int
     dlid: int
@@ -146,7 +150,8 @@ class Message(NamedTuple):
 
 
 class HeldDreq(NamedTuple):
-    """A waiting DREQ: ``unread`` returns whether the program still has completions to take, until ``until_ps``."""
+    """A DREQ that waits. ``unread`` returns whether the program still has completions to take; at
+    ``until_ps`` the DREQ stops waiting."""
 
     unread: Callable[[], bool]
     until_ps: int
@@ -154,10 +159,9 @@ class HeldDreq(NamedTuple):
 
 @dataclass
 class Connections:
-    """``find_listener(port, service_id)`` finds the listening id; ``new_child(listener)`` creates the id of a
-    request; ``report(endpoint, event, status, fields)`` reports an event;
-    ``node_guid(port)`` is a port's NodeGUID; ``unread(qpn)`` returns whether completions wait for
-    the program of a queue pair."""
+    """``find_listener(port, service_id)`` returns the listening id. ``new_child(listener)`` creates
+    the id of a request. ``report(endpoint, event, status, fields)`` reports an event.
+    ``node_guid(port)`` returns a port's NodeGUID. ``unread(qpn)``: see :data:`Unread`."""
 
     find_listener: Callable[[int, int], Endpoint | None]
     new_child: Callable[[Endpoint], Endpoint]
@@ -178,7 +182,7 @@ class Connections:
     _last_id: int = 0
 
     def name(self, e: Endpoint) -> None:
-        """Give ``e`` a unique local comm ID."""
+        """Assign a unique local comm ID to ``e``."""
         while True:
             self._last_id = self._last_id % 0xFFFFFFFF + 1
             if self._last_id not in self.by_id:
@@ -191,7 +195,7 @@ class Connections:
         self.by_peer[e.peer_guid, e.peer_comm_id] = e
 
     def forget(self, e: Endpoint) -> None:
-        """Remove all references of messages and timers to ``e``."""
+        """Remove ``e`` from all tables and timers."""
         answered(e)
         for timer in Timer:
             self.timers.stop(e, timer)
@@ -215,19 +219,20 @@ class Connections:
         self.timers.start(e, self.timing.response_ms)
 
     def post_pathless(self, port: int, dlid: int, mad: bytes) -> None:
-        """Post a message to a sender without a connection."""
+        """Send a message to a sender with which there is no connection."""
         self.outbox.append(OutgoingMad(port, dlid, 0, 0, mad))
 
 
 def answered(e: Endpoint) -> None:
-    """Record that the program has answered the request ``e``: it no longer counts towards its listener's backlog."""
+    """Record that the program has answered the request of ``e``, so that it no longer counts in its
+    listener's backlog."""
     if e.listener is not None:
         e.listener.waiting -= 1
         e.listener = None
 
 
 def stray(m: Message) -> Endpoint:
-    """Return an endpoint for the sender of ``m``, without a connection or listener."""
+    """Return an endpoint that represents the sender of ``m``, without a connection or listener."""
     req = m.fields
     if "primary_local_lid" in req:
         return Endpoint(

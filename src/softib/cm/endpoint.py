@@ -1,5 +1,5 @@
-"""An id of rdma_cm in the daemon: its state (IBA 12.9.7, under the kernel's names), its path, and the port space of
-its service ID (IBA annex A11; Linux cma.c)."""
+"""An rdma_cm id in the daemon: its state (IBA 12.9.7, with the kernel's names), its path, and the
+port space of its service ID (IBA annex A11; Linux cma.c)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ __all__ = [
 
 
 CA_ACK_DELAY = 15
-"""Local CA Ack Delay of softib's adapters: 4.096 us * 2^15 = 0.13 s; ConnectX report 15 or 16."""
+"""Local CA Ack Delay of softib's adapters: 4.096 us * 2^15 = 0.13 s. ConnectX adapters report 15 or
+16."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A path from a port (``sgid``, ``slid``) to another. ``mtu``, ``rate`` and ``life_time`` are
-    codes of the SA."""
+    """A path from a port (``sgid``, ``slid``) to another port. ``mtu``, ``rate`` and ``life_time``
+    are codes of the SA."""
 
     sgid: bytes
     dgid: bytes
@@ -50,7 +51,7 @@ class Path:
     tclass: int = 0
     flow_label: int = 0
     octets: bytes = b""
-    """As PathRecord."""
+    """The path as the bytes of a PathRecord."""
 
     @classmethod
     def of(cls, record: bytes) -> Path:
@@ -74,7 +75,7 @@ class Path:
 
     @classmethod
     def back(cls, req: dict) -> Path:
-        """Return the path to the sender of this REQ: its primary path, seen from the receiver."""
+        """Return the path to the sender of this REQ: its primary path, from the receiver's side."""
         life_time = req["primary_local_ack_timeout"]
         return cls.of_fields(
             sgid=req["primary_remote_gid"],
@@ -119,8 +120,8 @@ class Path:
 
 
 def ack_timeout(life_time: int) -> int:
-    """Return local ACK Timeout for a path: both directions, and the adapter's delay, as an exponent
-    (IBA 12.7.34)."""
+    """Return the Local ACK Timeout of a path as an exponent: the time for both directions, and the
+    adapter's delay (IBA 12.7.34)."""
     both = life_time + 1
     if both >= CA_ACK_DELAY:
         both += both - 1 <= CA_ACK_DELAY
@@ -147,7 +148,8 @@ IPOIB_QKEY = 0x0B1B
 
 
 def qkey_of(ps: int) -> int:
-    """Return the Q_Key of an id without one (Linux cma.c, cma_set_default_qkey)."""
+    """Return the default Q_Key of an id in port space ``ps`` (Linux cma.c,
+    cma_set_default_qkey)."""
     return IPOIB_QKEY if ps == PS.IPOIB else UDP_QKEY
 
 
@@ -156,7 +158,7 @@ class State(IntEnum):
 
     IDLE = auto()
     LISTEN = auto()
-    HELD = auto()  # a request that waits for its listener; the specification has no such state
+    HELD = auto()  # a request that waits for a listener; the specification has no such state
     REQ_SENT = auto()
     REQ_RCVD = auto()
     REP_SENT = auto()
@@ -205,7 +207,7 @@ class QpType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """The parameters of a connecting or accepting program (``struct rdma_conn_param``)."""
+    """The parameters of a program that connects or accepts (``struct rdma_conn_param``)."""
 
     qpn: int = 0
     qkey: int = 0
@@ -223,11 +225,12 @@ class Param:
 
 @dataclass(slots=True, eq=False)
 class Endpoint:
-    """Data only: :mod:`softib.cm.transitions` moves it from state to state.
+    """The data of an id; :mod:`softib.cm.transitions` changes its state.
 
-    ``owner`` is the process that owns the id, ``number`` the id's number there, ``channel`` the destination of its
-    events. ``ports`` are the port rows that it is bound to, ``service_id`` the service under ``service_mask``; ``port``
-    is the row of the port in use, -1 before it is known. ``source`` and ``target`` are socket addresses as bytes.
+    ``owner`` is the process that owns the id, ``number`` the id's number in this process, and
+    ``channel`` the destination of its events. ``ports`` are the rows of the ports to which it is
+    bound; it serves ``service_id`` under ``service_mask``. ``port`` is the row of the port in use,
+    -1 if it is not known yet. ``source`` and ``target`` are socket addresses as bytes.
     """
 
     owner: Any
@@ -241,7 +244,7 @@ class Endpoint:
     service_id: int = 0
     service_mask: int = (1 << 64) - 1
     target_service: int = 0
-    """The service that it connects to."""
+    """The service ID to which it connects."""
     source: bytes = b""
     target: bytes = b""
     port: int = -1
@@ -250,26 +253,28 @@ class Endpoint:
     wanted_pkey: int = 0
     path: Path | None = None
     listener: Endpoint | None = None
-    """For a request that its program has not answered yet: the listening id."""
+    """The listening id of a request that its program has not answered yet."""
     backlog: int = 0
     waiting: int = 0
-    """For a listener: requests that the program has not answered yet."""
+    """Number of requests to this listener that the program has not answered yet."""
     events_enabled: bool = True
-    """A request's id gets events only after its program accepted it."""
+    """Whether events are reported. The id of a request gets events only after its program accepted
+    it."""
     sent: int = 0
     """Events that were sent to the endpoint's program."""
     comm_id: int = 0
     peer_comm_id: int = 0
     peer_tid: int = 0
-    """Transaction ID of the peer's request, which all answers to it carry."""
+    """TransactionID of the peer's request; all answers to the request contain it."""
     peer_guid: int = 0
-    """NodeGUID of the requester; of a SIDR_REQ the negative LID of its sender."""
+    """NodeGUID of the requester. For a SIDR_REQ, it is the negative LID of the sender."""
     qpn: int = 0
     """QPN of the local queue pair."""
     peer_qpn: int = 0
     peer_slid: int = 0
     last_mad: bytes = b""
-    """The message to send again when its answer is missing, or when the peer repeats the message that it answers."""
+    """The message that is sent again if it is not answered, or if the peer repeats the message that
+    it answers."""
     retries_left: int = 0
 
     @property

@@ -1,8 +1,9 @@
-"""Communication management between ports (IBA chapter 12): programs' actions and MADs are passed through the state
-table.
+"""Communication management between ports (IBA chapter 12). Actions of programs and MADs are inputs
+of the state table.
 
-No I/O: :attr:`CommunicationManager.outbox` collects MADs, :meth:`CommunicationManager.receive` takes them, and time is
-an argument. Events are reported through a function. Timeouts and numbers of retries are those of the kernel's rdma_cm.
+There is no I/O: :attr:`CommunicationManager.outbox` collects MADs to send,
+:meth:`CommunicationManager.receive` handles arriving ones, and the time is an argument. Events are
+reported through a function. Timeouts and numbers of retries are those of the kernel's rdma_cm.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def _of_sidr_req(cm: Connections, m: Message) -> Endpoint | None:
 
 
 def _of_rej(cm: Connections, m: Message) -> Endpoint | None:
-    """Return the endpoint of a REJ. A peer that gave up may not have our comm ID: it identifies itself in the ARI (IBA
-    12.6.7.2, reason 4)."""
+    """Return the endpoint to which a REJ belongs. A peer that gave up may not know the comm ID of
+    this side; it then identifies itself in the ARI (IBA 12.6.7.2, reason 4)."""
     e = _by_comm_id(cm, m)
     if e is None and m.fields["reason"] == RejectReason.TIMEOUT:
         return cm.by_peer.get((int.from_bytes(m.fields["ari"][:8], "big"), m.fields["local_comm_id"]))
@@ -64,7 +65,7 @@ RECEIVERS: dict[CmAttr, tuple[Input, Callable[[Connections, Message], Endpoint |
     CmAttr.SIDR_REQ: (Input.SIDR_REQ, _of_sidr_req),
     CmAttr.SIDR_REP: (Input.SIDR_REP, _of_sidr_rep),
 }
-"""The input of each message, and the function that finds its endpoint (None: unknown)."""
+"""The input for each message, and the function that finds its endpoint (None: it is unknown)."""
 
 
 class CommunicationManager:
@@ -73,12 +74,12 @@ class CommunicationManager:
     def __init__(self, connections: Connections):
         self.connections = connections
         self.outbox: deque[OutgoingMad] = connections.outbox
-        """MADs to send, the first at the front."""
+        """MADs to send, in the order of the list."""
 
     # -- actions of programs --
 
     def listen(self, e: Endpoint) -> None:
-        """Let ``e`` listen from now on; requests that waited for it are handled first, in their order."""
+        """Let ``e`` listen. Requests that waited for it are handled first, in their order."""
         cm = self.connections
         fire(cm, e, Input.LISTEN)
         for held, message in list(cm.early.items()):
@@ -87,7 +88,8 @@ class CommunicationManager:
                 self._dispatch(message)
 
     def connect(self, e: Endpoint, p: Param, head: bytes) -> None:
-        """Request a connection, or the QP of a service; ``head`` are the CMA's bytes before the private data."""
+        """Request a connection, or the QP of a service. ``head`` are the bytes of the CMA header,
+        in front of the private data."""
         fire(self.connections, e, Input.RESOLVE if e.is_ud else Input.CONNECT, Request(p, head))
 
     def accept(self, e: Endpoint, p: Param) -> None:
@@ -99,33 +101,36 @@ class CommunicationManager:
         fire(self.connections, e, Input.READY)
 
     def notify(self, e: Endpoint) -> None:
-        """Record that the program's QP received something: the peer is ready, even if its RTU was lost."""
+        """Record that the program's QP received a packet: the peer is ready, even if its RTU was
+        lost."""
         fire(self.connections, e, Input.NOTIFY)
 
     def reject(self, e: Endpoint, reason: int, private_data: bytes = b"") -> None:
-        """Refuse a request, or the answer to a request of this side."""
+        """Reject a request, or reject the peer's answer to a request of this side."""
         fire(self.connections, e, Input.REJECT, Rejection(reason, private_data))
 
     def disconnect(self, e: Endpoint) -> None:
-        """End a connection, or answer the peer that ended it. Each side gets DISCONNECTED once."""
+        """End a connection, or answer the peer that ended it. Each side gets the event DISCONNECTED
+        once."""
         fire(self.connections, e, Input.DISCONNECT)
 
     def destroy(self, e: Endpoint) -> None:
-        """Destroy the id; the peer is informed as by the kernel."""
+        """Destroy the id. The peer is informed in the same way as by the kernel."""
         fire(self.connections, e, Input.DESTROY)
 
     # -- time --
 
     def set_time(self, now_ps: int) -> None:
-        """Set the time, before commands and messages: timers start at this time."""
+        """Set the time before commands and messages are handled, because timers start at this
+        time."""
         self.connections.timers.now_ps = now_ps
 
     def deadline_ps(self) -> int | None:
-        """Return the time when :meth:`tick` has work; None: no timer runs."""
+        """Return the time at which :meth:`tick` has work to do; None if no timer runs."""
         return self.connections.timers.deadline_ps()
 
     def tick(self, now_ps: int) -> None:
-        """Repeat unanswered messages, or abandon them."""
+        """Send unanswered messages again, or give up if no retry is left."""
         cm = self.connections
         cm.timers.now_ps = now_ps
         while (due := cm.timers.pop()) is not None:

@@ -1,4 +1,5 @@
-"""Fields of CM messages from a program's parameters, and the fields of events from messages."""
+"""Convert a program's parameters to the fields of CM messages, and messages to the fields of
+events."""
 
 from __future__ import annotations
 
@@ -87,8 +88,8 @@ def rep_fields(e: Endpoint, p: Param, guid: int) -> dict[str, Any]:
 
 
 def rej_fields(e: Endpoint, rejected: Received, reason: int, private_data: bytes, guid: int) -> dict[str, Any]:
-    """Return the fields of a REJ. A timeout gives the sender's NodeGUID, for a receiver that does
-    not have its comm ID yet."""
+    """Return the fields of a REJ. If the reason is a timeout, it contains the sender's NodeGUID,
+    for a receiver that does not know its comm ID yet."""
     timeout = reason == RejectReason.TIMEOUT
     return {
         "local_comm_id": e.comm_id,
@@ -110,10 +111,10 @@ def qp_types_of(req: dict[str, Any]) -> tuple[int, ...]:
 
 
 def event_fields(event: Event, message: dict[str, Any], head: int) -> dict[str, Any]:
-    """Return the fields of an event from those of its ``message``; ``head`` bytes of its private
-    data are the CMA's.
+    """Return the fields of an event from those of its ``message``. The first ``head`` bytes of its
+    private data are the CMA header.
 
-    Resources swap: the peer's responder resources are this side's initiator depth.
+    Resources are exchanged: the peer's responder resources are this side's initiator depth.
     """
     if not message:
         return {}

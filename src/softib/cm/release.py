@@ -1,8 +1,10 @@
-"""The end of a connection or of an attempt: REJ (IBA 12.6.7: refusals, withdrawn requests, abandoned attempts),
-DREQ and DREP (IBA 12.9.9), and the time for which packets of a dead connection may still travel.
+"""The end of a connection, or of an attempt to connect: REJ (IBA 12.6.7: rejected, withdrawn and
+abandoned requests), DREQ and DREP (IBA 12.9.9), and TimeWait, in which packets of an ended
+connection may still arrive.
 
-A DREQ follows the data that was sent before it: it waits as long as its program has completions of the connection to
-take (:mod:`softib.live.verbs.shared_heap`), at most ``Timing.unread_ms``.
+Data that was sent before a DREQ must be seen first. So a DREQ waits until the receiving program has
+taken its completions of the connection (:mod:`softib.live.verbs.shared_heap`), but at most
+``Timing.unread_ms``.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ __all__ = [
 
 
 class Rejection(NamedTuple):
-    """The reason and private data of a program's REJ; by default those that the kernel sends for a
-    program that destroys its id or dies."""
+    """The reason and private data of a REJ that a program sends. The defaults are those that the
+    kernel sends if a program destroys its id or dies."""
 
     reason: int = RejectReason.CONSUMER_DEFINED
     private_data: bytes = b""
@@ -60,28 +62,30 @@ def _send_rej(cm: Connections, e: Endpoint, rejected: Received, rejection: Rejec
 
 
 def reject_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """Refuse a request: its program refuses it, or its id is destroyed."""
+    """Reject a request, because its program rejects it or its id is destroyed."""
     _send_rej(cm, e, Received.REQ, rejection or Rejection())
 
 
 def reject_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """Refuse the answer to a request: the requesting program refuses it, or its id is destroyed."""
+    """Reject the answer to a request, because the requesting program rejects it or its id is
+    destroyed."""
     _send_rej(cm, e, Received.REP, rejection or Rejection())
 
 
 def withdraw_rep(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """Withdraw the program's message before the peer answered."""
+    """Withdraw this side's message before the peer has answered it."""
     _send_rej(cm, e, Received.NONE, rejection or Rejection())
 
 
 def withdraw_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """Like :func:`withdraw_rep`. If the id is destroyed, the REJ has the reason "timeout" and the NodeGUID, because the
-    peer has not sent its comm ID yet."""
+    """Withdraw this side's REQ. If the id is destroyed, the REJ has the reason "timeout" and
+    contains the NodeGUID, because the peer has not sent its comm ID yet."""
     _send_rej(cm, e, Received.NONE, rejection or Rejection(RejectReason.TIMEOUT))
 
 
 def give_up(cm: Connections, e: Endpoint, _: object) -> None:
-    """Abandon the connection after all retries without an answer (IBA 12.9.8: REJ, reason "timeout")."""
+    """Abandon the connection, because no answer came after all retries (IBA 12.9.8: REJ, reason
+    "timeout")."""
     _send_rej(cm, e, Received.NONE, Rejection(RejectReason.TIMEOUT))
     cm.report(e, Event.UNREACHABLE, -errno.ETIMEDOUT, {})
 
@@ -92,19 +96,19 @@ def refuse_service_id(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def refuse_transport(cm: Connections, listener: Endpoint, m: Message) -> None:
-    """Reject a request for another type of QP than the listener's."""
+    """Reject a request for another type of QP than that of the listener."""
     _send_rej(cm, stray(m), Received.REQ, Rejection(RejectReason.INVALID_TRANSPORT))
 
 
 def take_rej(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Handle a REJ: the peer refused, withdrew or abandoned the request. A request that its program has not accepted
-    ends silently."""
+    """Handle a REJ: the peer rejected, withdrew or abandoned the request. If this side's program
+    had not accepted a request yet, it gets no event."""
     if e.events_enabled:
         cm.report(e, Event.REJECTED, m.fields["reason"], m.fields)
 
 
 CHECK_MS = 1
-"""Interval of the checks whether the program has taken its completions."""
+"""Interval in ms at which softib checks whether the program has taken its completions."""
 
 
 def _dreq(e: Endpoint) -> bytes:
@@ -134,8 +138,8 @@ def answer_dreq(cm: Connections, e: Endpoint, _: None) -> None:
 
 
 def take_held_dreq_at_end(cm: Connections, e: Endpoint, _: None) -> None:
-    """Take a DREQ that was held back when the program ends the connection itself: it need not wait any more, and is
-    answered."""
+    """Handle a held DREQ when the program itself ends the connection: the DREQ need not wait any
+    longer, and is answered."""
     take_held_dreq(cm, e, None)
     answer_dreq(cm, e, None)
 
@@ -159,7 +163,7 @@ def dreq_is_held(cm: Connections, e: Endpoint, _: object) -> bool:
 
 
 def hold_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Hold the DREQ under a separate timer; the timer of an answer continues."""
+    """Hold the DREQ with a separate timer. A timer that runs for an answer continues."""
     e.peer_tid = m.head.tid
     unread = cm.unread(e.qpn) or (lambda: False)
     cm.held_dreqs[e] = HeldDreq(unread, cm.timers.now_ps + cm.timing.unread_ms * MS_PS)
@@ -172,13 +176,14 @@ def schedule_check(cm: Connections, e: Endpoint, _: None) -> None:
 
 
 def dreq_must_wait(cm: Connections, e: Endpoint, _: None) -> bool:
-    """Return whether the DREQ must wait: the completions are still there, and the time has not expired."""
+    """Return whether the DREQ must still wait: the completions are still there, and its time has
+    not expired."""
     held = cm.held_dreqs[e]
     return cm.timers.now_ps < held.until_ps and held.unread()
 
 
 def take_dreq(cm: Connections, e: Endpoint, m: Message | None) -> None:
-    """Handle a DREQ: the peer ended the connection. The program answers with :func:`answer_dreq`."""
+    """Handle a DREQ: the peer ended the connection. The program's answer is :func:`answer_dreq`."""
     cm.timers.stop(e)
     if m is not None:
         e.peer_tid = m.head.tid
@@ -186,7 +191,7 @@ def take_dreq(cm: Connections, e: Endpoint, m: Message | None) -> None:
 
 
 def take_held_dreq(cm: Connections, e: Endpoint, _: None) -> None:
-    """Like :func:`take_dreq`, for a DREQ that waited."""
+    """Handle a DREQ that was held, as :func:`take_dreq` does."""
     del cm.held_dreqs[e]
     cm.timers.stop(e, Timer.DREQ_CHECK)
     take_dreq(cm, e, None)
@@ -215,7 +220,7 @@ def take_drep(cm: Connections, e: Endpoint, m: Message) -> None:
 
 
 def release_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
-    """Release a connection after all retries without a DREP."""
+    """Release the connection, because no DREP came after all retries."""
     enter_timewait(cm, e, None)
     cm.report(e, Event.DISCONNECTED, -errno.ETIMEDOUT, {})
 

@@ -1,4 +1,5 @@
-"""Resolution of service IDs (IBA 12.11): UD has no connection, only a query for the QP that serves an ID."""
+"""Resolution of service IDs (IBA 12.11). UD has no connections, so a client only queries the QP
+that serves an ID."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def send_sidr_req(cm: Connections, e: Endpoint, request: Request) -> None:
 
 
 def listener_connects(cm: Connections, listener: Endpoint, m: Message) -> bool:
-    """Return whether the listener serves connections, not datagrams."""
+    """Return whether the listener serves connections, instead of datagrams."""
     return not listener.is_ud
 
 
@@ -70,29 +71,29 @@ def send_sidr_rep(cm: Connections, e: Endpoint, p: Param) -> None:
 
 
 def reject_sidr_req(cm: Connections, e: Endpoint, rejection: Rejection | None) -> None:
-    """Refuse the request: the program refuses it, or its id is destroyed."""
+    """Reject the request, because the program rejects it or its id is destroyed."""
     _send_answer(cm, e, SidrStatus.REJECTED, Param(private_data=(rejection or Rejection()).private_data))
 
 
 def resend_sidr_rep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Send the SIDR_REP again: the peer repeats its SIDR_REQ, so the SIDR_REP was lost."""
+    """Send the SIDR_REP again. The peer repeated its SIDR_REQ, so it did not get the SIDR_REP."""
     cm.post_pathless(m.port, m.slid, e.last_mad)
 
 
 def refuse_unserved(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Refuse the request: the ID is not served."""
+    """Reject the request, because no one serves the ID."""
     fields = {"request_id": m.fields["request_id"], "service_id": m.service_id}
     mad = cm_mad(CmAttr.SIDR_REP, m.head.tid, status=SidrStatus.INVALID_SERVICE_ID, **fields)
     cm.post_pathless(m.port, m.slid, mad)
 
 
 def take_sidr_rep(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Handle the answer; the request is complete."""
+    """Handle the answer, which completes the request."""
     cm.forget(e)
     valid = m.fields["status"] == SidrStatus.VALID
     cm.report(e, Event.ESTABLISHED if valid else Event.UNREACHABLE, m.fields["status"], m.fields)
 
 
 def sidr_unanswered(cm: Connections, e: Endpoint, _: object) -> None:
-    """Fail after all retries without a SIDR_REP."""
+    """Report failure, because no SIDR_REP came after all retries."""
     cm.report(e, Event.UNREACHABLE, -errno.ETIMEDOUT, {})

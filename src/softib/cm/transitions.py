@@ -1,12 +1,14 @@
 """The state machine of communication management as a table (IBA 12.9.7; SIDR 12.11).
 
-A row means: in this state, on this input, if the guard holds, the action runs and the endpoint enters the next state.
-The first row with the same state and input whose guard holds counts. An input without a row changes nothing and gets no
-answer. Examples are a program's command in the wrong state, and a message that is not expected there, which IBA 12.9.8
-drops (LAP and APR always: there are no alternate paths here).
+A row means: if the endpoint is in this state, gets this input, and the guard is true, the action is
+executed and the endpoint enters the next state. Rows are tried in order, and the first one whose
+guard is true is used. An input without a row changes nothing and gets no answer. Examples are a
+program's command in a wrong state, and an unexpected message, which IBA 12.9.8 drops. (LAP and APR
+are always dropped, because softib has no alternate paths.)
 
-Every row gives its source; ``cm_…`` and ``ib_…`` are functions of Linux' drivers/infiniband/core/cm.c, whose
-answers to repeated and late messages are used where the specification leaves a choice.
+Every row states its source. ``cm_…`` and ``ib_…`` are functions of Linux'
+drivers/infiniband/core/cm.c; softib answers repeated and late messages as they do, where the
+specification leaves a choice.
 """
 
 from __future__ import annotations
@@ -39,11 +41,11 @@ class Input(IntEnum):
     RESOLVE = auto()  # connect with a UD QP
     ACCEPT = auto()
     READY = auto()  # the QP of the active side is in RTS
-    NOTIFY = auto()  # the QP of the passive side received something (the verbs event COMM_EST)
+    NOTIFY = auto()  # the QP of the passive side received a packet (the verbs event COMM_EST)
     REJECT = auto()
     DISCONNECT = auto()
     DESTROY = auto()
-    LISTENER_CAME = auto()  # a listener for a held request exists now
+    LISTENER_CAME = auto()  # there is now a listener for a held request
     TIMEOUT = auto()  # no answer yet, and a retry is left
     EXPIRED = auto()  # a timer expired, and no retry is left
     DREQ_CHECK = auto()  # a check of a held DREQ, every millisecond
@@ -55,8 +57,8 @@ Guard = Callable[[Connections, Endpoint, Any], bool]
 
 class Transition(NamedTuple):
     """A row of the state table. ``action`` returns an endpoint that gets the same input next (the
-    child of a listener), or None. It runs in the ``next`` state; if that is IDLE, no message and no
-    timer refers to the endpoint any more."""
+    child of a listener), or None. It is executed in the ``next`` state; if that is IDLE, messages
+    and timers no longer refer to the endpoint."""
 
     state: State
     input: Input
@@ -67,16 +69,16 @@ class Transition(NamedTuple):
 
 
 def nothing(cm: Connections, e: Endpoint, _: object) -> None:
-    """Do nothing: the state changes, or stays, without an answer."""
+    """Do nothing, because this transition needs no answer."""
 
 
 S, I = State, Input  # noqa: E741
 DATA_FIRST, EARLY = "softib.cm.release", "softib.cm.connect"
-"""Modules with the reasons for which softib's CM differs from Linux."""
+"""Modules that explain why softib's CM differs from Linux in these rows."""
 ROWS: tuple[Transition, ...] = tuple(
     Transition(state, what, action, then, when, rule)  # type: ignore[arg-type]
     for state, what, when, action, then, rule in (
-        # what listens
+        # endpoints that listen
         (S.IDLE, I.LISTEN, None, nothing, S.LISTEN, "IBA 12.9.7"),
         (S.LISTEN, I.REQ, connect.other_transport, release.refuse_transport, S.LISTEN, "IBA 12.6.7.2, reason 9"),
         (S.LISTEN, I.REQ, connect.backlog_is_full, nothing, S.LISTEN, "cma.c: the peer repeats its REQ"),
@@ -177,7 +179,7 @@ ROWS: tuple[Transition, ...] = tuple(
 TRANSITIONS: dict[tuple[State, Input], tuple[Transition, ...]] = {
     key: tuple(t for t in ROWS if (t.state, t.input) == key) for key in dict.fromkeys((t.state, t.input) for t in ROWS)
 }
-"""Rows by (state, input)."""
+"""Rows of the table by (state, input)."""
 
 
 def fire(cm: Connections, e: Endpoint, trigger: Input, arg: Any = None) -> None:

@@ -43,8 +43,8 @@ class NodeColumns(TypedDict, total=False):
     desc: Sequence[str] | None
     """NodeDescriptions."""
     node_guid: Any
-    """In a column of GUIDs, vendors or devices, 0 means that the source does not state the value;
-    :mod:`softib.fabric.identity` fills it in."""
+    """In a column of GUIDs, vendor IDs or device IDs, 0 means that the source does not state the
+    value. :mod:`softib.fabric.identity` then fills it in."""
     sys_guid: Any
     vendor_id: Any
     device_id: Any
@@ -52,13 +52,13 @@ class NodeColumns(TypedDict, total=False):
     speed: Any
     """Speeds that the ports *support*: a generation's name, or codes of :mod:`softib.iba.rates`."""
     lanes: Any
-    """Likewise."""
+    """Lanes that the ports *support*."""
     pkey_cap: Any
-    """NodeInfo.PartitionCap; here and in the next two columns 0 means the default table length."""
+    """NodeInfo.PartitionCap. In this column and the next two, 0 means the default table length."""
     external_pkey_cap: Any
     """SwitchInfo.PartitionEnforcementCap."""
     guid_cap: Any
-    """PortInfo.GUIDCap; a GUID table is never shorter than the default."""
+    """PortInfo.GUIDCap. A GUID table has at least the default length."""
 
 
 NODE_DEFAULTS: dict[str, Any] = {
@@ -82,12 +82,12 @@ class LinkColumns(TypedDict, total=False):
     speed: Any
     """*Active* speed (name or codes); 0 = the fastest that both ends support."""
     lanes: Any
-    """Likewise."""
+    """*Active* lanes; 0 = the most that both ends support."""
     length_m: Any
     medium: Any
     ber: Any
     listed: Any
-    """Number of the cable's ends (1 or 2) whose records list it."""
+    """Number of the cable's ends (1 or 2) whose port records in the source list the cable."""
 
 
 LINK_DEFAULTS: dict[str, Any] = {
@@ -108,7 +108,8 @@ def _with_defaults(given: Any, defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 class FabricBuilder:
-    """Collect nodes and links; :meth:`build` creates the arrays. Every list argument is a column."""
+    """Collect nodes and links; :meth:`build` creates the arrays. Each list argument has one entry
+    per node or link."""
 
     def __init__(self, name: str = "", lft_cap: int = 49152, mlids: int = 1024):
         self.name, self.lft_cap, self.mlids = name, lft_cap, mlids
@@ -122,9 +123,9 @@ class FabricBuilder:
     ) -> np.ndarray:
         """Add ``count`` nodes and return their indices (int32[count]).
 
-        Missing GUIDs are generated (unique and deterministic). A missing part number becomes a part
-        that fits the nodes' speed. Raises :class:`TopologyError` if a node has more ports than a
-        switch can have.
+        Missing GUIDs are generated (unique and deterministic). A missing part number becomes that
+        of a device with the nodes' speed. Raises :class:`TopologyError` if a node has more ports
+        than a switch can have.
         """
         index = np.arange(self.n_nodes, self.n_nodes + count, dtype=np.int32)
         if count and int(np.max(nports)) > MAX_SWITCH_PORTS:
@@ -158,11 +159,12 @@ class FabricBuilder:
         self._links.append({k: np.broadcast_to(v, (n,)) if n else v[:0] for k, v in arrays.items()})
 
     def port_guids(self, node: Any, portnum: Any, guid: Any) -> None:
-        """Give CA ports PortGUIDs that differ from NodeGUID + portnum."""
+        """Set PortGUIDs of CA ports, instead of the default NodeGUID + portnum."""
         self._port_guids.append(tuple(np.atleast_1d(np.asarray(v)) for v in (node, portnum, guid)))  # type: ignore[arg-type]
 
     def build(self) -> Fabric:
-        """Make the fabric, powered on. Raises :class:`TopologyError` if two cables use one port."""
+        """Create the fabric, with all devices powered on. Raises :class:`TopologyError` if two
+        cables use one port."""
         node = _concat(self._nodes, (*_NODE_COLUMNS, *_TABLES, "speed", "lanes", "desc"))
         link = _concat(
             self._links,
@@ -228,8 +230,8 @@ class FabricBuilder:
 def _table_lengths(
     node: dict[str, np.ndarray], port_node: np.ndarray, portnum: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of entries in each port's P_Key table and in its GUID table (0 on a
-    switch's external port)."""
+    """Return the number of entries in each port's P_Key table and in its GUID table. External ports
+    of switches have no GUID table (0 entries)."""
     on_switch = (node["node_type"] == NodeType.SWITCH)[port_node]
     external = on_switch & (portnum > 0)
     stated, enforced, guids = (node[n].astype(np.int64)[port_node] for n in _TABLES)
@@ -266,12 +268,13 @@ def _plug_cables(f: Fabric, link: dict[str, np.ndarray]) -> None:
 
 
 def _sharps(desc: np.ndarray, is_sw: np.ndarray) -> np.ndarray:
-    """Return the rows of the SHARP aggregation nodes."""
+    """Return the nodes that are SHARP aggregation nodes (rows of the node arrays)."""
     return np.flatnonzero(is_aggregation_node(desc) & ~is_sw)
 
 
 def _aggregation_nodes(f: Fabric) -> None:
-    """Write the rows of the aggregation nodes. A node supports the same number of trees as its switch."""
+    """Fill the arrays of aggregation nodes. An aggregation node supports the same number of trees
+    as its switch."""
     f.sharp_node[:] = _sharps(f.node_desc, f.is_switch)
     f.sharp_of_node[f.sharp_node] = np.arange(f.sizes.sharps)
     has_port = f.node_nports[f.sharp_node] > 0

@@ -9,22 +9,23 @@ Rows are addressed by dense indices. These terms are used everywhere:
   holds).
 
 Attributes that MADs write as a whole (PortInfo, SwitchInfo, NodeDescription, SL2VL, VLArb, LFT) are
-stored as the **wire image**, so an agent's Get is a copy and no bit is lost; read and write single
-fields through the declaration, ``PortInfo.lid.get(fabric.port_info)``. Properties of the
-hardware (GUIDs, peers, cables) are native columns.
+stored as their **wire image**, so an agent answers a Get with a copy, and no bit is lost. Single
+fields are read and written through the declaration of the attribute:
+``PortInfo.lid.get(fabric.port_info)``. Properties of the hardware (GUIDs, peers, cables) are
+columns with native types.
 
-``writer`` says which part may change a column of a running fabric: ``hardware`` (the builder,
-faults), ``mad`` (the SMA), ``engine`` (the data path, and the PMA's clear).
+``writer`` names the part that may change a column while a fabric runs: ``hardware`` (the builder
+and faults), ``mad`` (the SMA), ``engine`` (the data path, and the PMA when it clears counters).
 
 A CA port takes about 1 KB, and a port of a 64-port switch about 1.6 KB plus its share of the LFT (48 KiB per switch).
 The :data:`LAZY_COLUMNS` add at most 2.9 KB per port: 1744 bytes of optional PerfMgt counters, 219 of sampling and other
 PerfMgt settings, 636 of congestion control, and 336 of modules and FEC. Adaptive routing adds 128 KiB per switch; an
-aggregation node takes 368 KiB. A page of these columns takes memory only once something is written to it, for example a
-counter of one VL or a congestion manager's setting.
+aggregation node takes 368 KiB. A page of these columns takes memory only after a write to it, for
+example when a counter of one VL increases or a congestion manager sets a value.
 
 ``sharp`` = row of the arrays of aggregation nodes (``sharp_of_node``). The QPs of an aggregation
-node are numbered from 1. ``sharp_qp`` holds the peer's LID for the QP of each tree edge
-(:mod:`softib.fabric.sharp_trees` follows them).
+node are numbered from 1. Each edge of a SHARP tree uses one QP, and ``sharp_qp`` holds the LID of
+that QP's peer (:mod:`softib.fabric.sharp_trees` follows these LIDs through the tree).
 """
 
 from __future__ import annotations
@@ -41,16 +42,18 @@ from softib.iba.vendor.sharp import SHARP_CHILDREN, SHARP_QPS, SHARP_TREES
 from softib.iba.vendor.vports import VPORT_GUIDS, VPORT_PKEYS
 
 CCT_ENTRIES = 128
-"""Entries of a CA port's congestion control table: two blocks of 64, the most that OpenSM can fill."""
+"""Number of entries in a CA port's congestion control table: two blocks of 64, the most that OpenSM
+can fill."""
 
 
 NO_TEMPERATURE = -32768
-"""Value of ``node_temperature`` and ``module_temperature`` where the source states none."""
+"""Value of ``node_temperature`` and ``module_temperature`` if the source states no temperature."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """An array of the fabric: ``dims`` are names of :class:`Sizes` or plain numbers."""
+    """An array of the fabric. Each of its ``dims`` is the name of a field of :class:`Sizes`, or a
+    number."""
 
     name: str
     dtype: Any
@@ -62,7 +65,7 @@ class Column:
 
 @dataclass
 class Sizes:
-    """Size of each dimension."""
+    """Number of rows for each name in ``dims``."""
 
     nodes: int = 0
     ports: int = 0
@@ -159,7 +162,8 @@ COLUMNS: tuple[Column, ...] = (
         "ps that the port takes to drain one byte of its data VLs: 0 = no delay, infinite = blocked. Negative: the "
         "port also grants credits regardless, so senders do not wait and its buffer overruns",
     ),
-    # Optional counters, sampling, congestion control: see the sizes above.
+    # Optional counters, sampling and congestion control; the docstring of this module states their
+    # sizes.
     _C("detail_counters", DETAIL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters"),
     _C("vl_counters", VL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters by VL"),
     _C("sl_counters", SL_COUNTERS, ("ports",), "engine", "optional PerfMgt counters by SL"),
@@ -323,7 +327,7 @@ LAZY_COLUMNS = frozenset(
         "virtualization",
     )
 )
-"""Columns that most fabrics never write. Copying or clearing a fabric should not allocate their
+"""Columns that stay zero in most fabrics. A copy or a reset of a fabric should not allocate their
 pages."""
 
 

@@ -1,7 +1,8 @@
-"""Dtypes of the counter columns of a fabric (:mod:`softib.fabric.columns`), named as in PerfMgt.
+"""Dtypes of a fabric's counter columns (:mod:`softib.fabric.columns`). Fields are named as in
+PerfMgt.
 
-Each is a column with one row per port. Every port has :data:`COUNTERS` (176 bytes). The memory of
-the other columns is allocated when something is first counted
+Each column has one row per port. :data:`COUNTERS` (176 bytes per port) always takes memory; the
+memory of the other columns is allocated when one of their counters first increases
 (:data:`softib.fabric.columns.LAZY_COLUMNS`).
 """
 
@@ -22,7 +23,8 @@ LINK_ERRORS = (
     "local_link_integrity_errors",
     "excessive_buffer_overrun_errors",
 )
-"""PerfMgt names in the order of the bits of CounterSelect (IBA 16.1.3.5)."""
+"""PerfMgt names of the error counters, in the order of their bits in CounterSelect (IBA
+16.1.3.5)."""
 DATA = ("port_xmit_data", "port_rcv_data", "port_xmit_pkts", "port_rcv_pkts")
 CAST_PACKETS = (
     "port_unicast_xmit_pkts",
@@ -31,8 +33,8 @@ CAST_PACKETS = (
     "port_multicast_rcv_pkts",
 )
 COUNTER_NAMES = (*LINK_ERRORS, "qp1_dropped", "vl15_dropped", *DATA, "port_xmit_wait", *CAST_PACKETS)
-"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data counters count 4-byte words, wait counters count ticks, and the rest
-count events."""
+"""PerfMgt names (IBA 16.1.3.5 and 16.1.4.11). Data counters count 4-byte words, wait counters count
+ticks, and all others count events."""
 
 COUNTERS = np.dtype([(name, np.uint64) for name in COUNTER_NAMES])
 
@@ -63,8 +65,8 @@ DETAIL_COUNTERS = np.dtype(
         )
     ]
 )
-"""Optional counters of a port (136 bytes), with PerfMgt's names (IBA 16.1.4, A10). Data is in 4-byte words, time in
-ticks."""
+"""Optional counters of a port (136 bytes), with the names of PerfMgt (IBA 16.1.4, A10). Data is
+counted in 4-byte words, time in ticks."""
 
 VL_COUNTERS = np.dtype(
     [
@@ -79,15 +81,15 @@ VL_COUNTERS = np.dtype(
         )
     ]
 )
-"""Optional counters by VL (768 bytes a port): packets and words of the selected opcode
-(``op_code``), late flow-control updates, ticks without credit, packets that met congestion, ticks
+"""Optional counters per VL (768 bytes a port): packets and words of the opcode selected by
+``op_code``, late flow-control updates, ticks without credit, packets that met congestion, and ticks
 in congestion."""
 
 SL_COUNTERS = np.dtype(
     [(name, np.uint64, (16,)) for name in ("xmit_data_sl", "rcv_data_sl", "port_sl_rcv_fecn", "port_sl_rcv_becn")]
 )
-"""Optional counters by SL (512 bytes a port): words sent and received, packets received with FECN
-and BECN."""
+"""Optional counters per SL (512 bytes a port): words sent and received, packets received with FECN
+and with BECN."""
 
 LANE_COUNTERS = np.dtype(
     [
@@ -101,6 +103,6 @@ LANE_COUNTERS = np.dtype(
         ("port_fec_corrected_symbol_ctr", np.uint64),
     ]
 )
-"""Counters of extended speeds by lane (328 bytes a port): PortExtendedSpeedsCounters. With RS-FEC
-active, ``fec_correctable_block_ctr`` counts corrected *symbols* of each lane (libibmad's RSFEC
-field table)."""
+"""Counters per lane of PortExtendedSpeedsCounters (328 bytes a port). If RS-FEC is active,
+``fec_correctable_block_ctr`` counts corrected *symbols* of each lane (as in libibmad's RSFEC field
+table)."""

@@ -1,8 +1,8 @@
-"""Changes between two fabrics.
+"""Compare two fabrics and list the changes.
 
-Nodes are matched first (:mod:`softib.fabric.same_nodes`). Then these are compared: descriptions,
-types and port counts of nodes; cables, as pairs of ports; speed and width of cables that both
-fabrics have; LIDs of ports, if both sources record LIDs.
+Nodes of both fabrics are matched first (:mod:`softib.fabric.same_nodes`). Then four things are
+compared: descriptions, types and port counts of nodes; cables, as pairs of ports; speed and width
+of the cables that both fabrics have; and LIDs of ports, if both sources record LIDs.
 
 A cable is *moved* if one end stayed in its port and the other did not. A cable whose two ends both
 moved counts as one removed and one added.
@@ -51,26 +51,27 @@ class Change(Result):
     kind: str
     """One of :data:`KINDS`."""
     where: tuple[str, ...]
-    """Ports (``leaf-3[40]``) or nodes."""
+    """The ports (for example ``leaf-3[40]``) or the nodes that changed."""
     before: str
     after: str
     message: str
-    """The text line."""
+    """Description of the change, as the text output prints it."""
 
     def __str__(self) -> str:
         return self.message
 
 
 def diff(a: Fabric, b: Fabric) -> list[Change]:
-    """Return the changes from ``a`` to ``b``, ordered by kind, then by row of ``a`` (additions: by row of ``b``)."""
+    """Return the changes from ``a`` to ``b``, ordered by kind. Changes of one kind are ordered by
+    row of ``a`` (additions by row of ``b``)."""
     to_b = matched_nodes(a, b)
     changes = [*_nodes(a, b, to_b), *_cables(a, b, to_b), *_lids(a, b, to_b)]
     return sorted(changes, key=lambda c: KINDS.index(c.kind))
 
 
 def lines_of(changes: Sequence[Change]) -> list[str]:
-    """Return one line per change. The cables of a removed or added node are counted in the node's
-    line."""
+    """Return one line per change. Cables of a removed or added node have no lines; the line of the
+    node states their number."""
     with_node = {"cable-removed": "node-removed", "cable-added": "node-added"}
     cables: dict[tuple[str, str], int] = {(c.kind, c.where[0]): 0 for c in changes if c.kind in with_node.values()}
     owner = [
@@ -130,7 +131,7 @@ def _nodes(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
 
 
 def _cause_of_guid(a: Fabric, b: Fabric, node: int, other: int) -> str:
-    """Return why a node has a different GUID in the other fabric."""
+    """Return the cause, as text, if a node has another GUID in the other fabric."""
     guid = b.node_guid[other]
     twins_now, twins_before = _others_with(b, guid, other), _others_with(a, a.node_guid[node], node)
     elsewhere = np.flatnonzero(a.node_guid == guid)
@@ -173,8 +174,8 @@ def _cables(a: Fabric, b: Fabric, to_b: np.ndarray) -> Iterator[Change]:
 
 
 def _lost(a: Fabric, b: Fabric, cable: int, port_b: np.ndarray, kept_b: np.ndarray, moved_b: np.ndarray) -> Change:
-    """Return the change for a cable of ``a`` that is absent from ``b``. It is *moved* if one of its
-    ports now holds a cable that no other change claims."""
+    """Return the change for a cable of ``a`` that is absent from ``b``. The cable is *moved* if one
+    of its ports has another cable in ``b`` and no other change uses that cable."""
     ends = _ends(a, cable)
     was = " - ".join(ends)
     for p in a.cable_port[cable].tolist():

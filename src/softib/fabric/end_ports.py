@@ -1,5 +1,5 @@
-"""End ports of traffic, numbered alike for every layer of the simulator, and the data rates of
-ports."""
+"""The end ports of traffic, numbered in one way for all layers of the simulator, and the data rates
+of ports."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["common_lmc", "end_ports", "port_gbps", "unmanaged_ends", "valid_lids
 
 def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
     """Return ``(ports, valid)``. ``ports`` are the rows of all end ports. ``valid`` (bool[ports])
-    marks ports whose LIDs are unicast, aligned to their LMC and unique on their subnet (if several
-    ports have one LID, only the first is valid)."""
+    marks each port whose LID is unicast, aligned to the port's LMC, and unique on its subnet. If
+    several ports have the same LID, only the first is valid."""
     ports = fabric.end_ports()
     good = may_stand(fabric.lid[ports], fabric.lmc[ports])
     if not good.all():
@@ -26,17 +26,17 @@ def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
 
 
 def common_lmc(fabric: Fabric) -> int:
-    """Return the most common LMC of CA ports with a LID, 0 if none has a LID: the LMC that the
-    previous manager set."""
+    """Return the most common LMC of CA ports with a LID, or 0 if no port has a LID. The previous
+    manager set this LMC."""
     ports = fabric.end_ports()
     ports = ports[~fabric.is_switch[fabric.port_node[ports]] & (fabric.lid[ports] > 0)]
     return int(np.bincount(fabric.lmc[ports], minlength=1).argmax()) if len(ports) else 0
 
 
 def unmanaged_ends(fabric: Fabric) -> np.ndarray:
-    """Return which end ports are on switches that the manager did not program although it
-    programmed others (bool[ports]). Such a switch has LinearFDBTop 0 and no link beyond INIT: the
-    manager's port had no path to it. The LIDs of these ports are stale.
+    """Return a mask (bool[ports]) of the end ports on switches that the manager did not program
+    although it programmed others. Such a switch has LinearFDBTop 0 and no link beyond INIT, because
+    the manager's port had no path to it. The LIDs of these ports are stale.
     """
     f = fabric
     bare = SwitchInfo.linear_fdb_top.get(f.switch_info) == 0
@@ -54,9 +54,9 @@ def unmanaged_ends(fabric: Fabric) -> np.ndarray:
 
 
 def end_ports(fabric: Fabric) -> np.ndarray:
-    """Return the ports (int32) at which traffic starts and ends: CA and router ports with a link
-    and a LID, ascending by LID, then port 0 of each switch with a LID, ascending by LID.
-    ``Messages.src`` and ``dst`` are rows of this array."""
+    """Return the ports (int32) at which traffic starts and ends: first CA and router ports that
+    have a link and a LID, then port 0 of each switch with a LID. Both parts ascend by LID.
+    ``Messages.src`` and ``dst`` are indices into this array."""
 
     ports, good = valid_lids(fabric)
     ports = ports[good & ~unmanaged_ends(fabric)[ports]]
@@ -66,8 +66,8 @@ def end_ports(fabric: Fabric) -> np.ndarray:
 
 
 def port_gbps(fabric: Fabric, ports: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """Return the data rate in Gb/s of the links of ``ports`` (default: all), from active speed and
-    width (float64; 0 = no link)."""
+    """Return the data rate in Gb/s of the link of each of ``ports`` (default: all), computed from
+    active speed and width (float64; 0 = no link)."""
     from softib.fabric.power_up import active_speed_codes
     from softib.iba.rates import LANES_BY_BIT, data_gbps
     from softib.iba.smp import PortInfo

@@ -1,4 +1,4 @@
-"""Change the generation of links: only speeds change; the graph, names and tables stay."""
+"""Change the generation of links. Only speeds change; cables, names and tables stay."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from softib.iba.smp import PortInfo
 __all__ = ["at_generation", "main_generation"]
 
 STEPS = np.array([s.code for s in SPEED_BY_NAME.values() if s.name != "FDR10"])
-"""Speed codes in order of generation."""
+"""Speed codes, ordered by generation."""
 OF_SPEEDS = {
     "HDR": CapMask2.LINK_WIDTH_2X | CapMask2.LINK_SPEED_HDR,
     "NDR": CapMask2.LINK_SPEED_NDR,
     "XDR": CapMask2.EXTENDED_SPEEDS2 | CapMask2.LINK_SPEED_XDR,
 }
-"""CapabilityMask2 bits of an end port, by the generation from which they are set (IBA 14.2.5.6)."""
+"""CapabilityMask2 bits of an end port. A bit is set from the generation that is its key (IBA
+14.2.5.6)."""
 
 
 def main_generation(fabric: Fabric) -> str:
-    """Return the most common generation of adapters' links. Raises :class:`InputError` if no link
-    has a known speed."""
+    """Return the most common generation of the links of adapters. Raises :class:`InputError` if no
+    link has a known speed."""
     on_ca = ~fabric.is_switch[fabric.port_node] & fabric.linked
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[on_ca]
     if not (codes > 0).any():
@@ -35,9 +36,9 @@ def main_generation(fabric: Fabric) -> str:
 
 
 def at_generation(fabric: Fabric, name: str) -> Fabric:
-    """Return a copy in which the most common generation of adapters' links becomes ``name``; slower
-    and faster links stay the same number of generations away (within SDR to GDR). Widths, cables
-    and lengths stay. Raises :class:`UnknownName` if ``name`` is not a generation."""
+    """Return a copy of the fabric in which the most common generation of adapters' links becomes
+    ``name``. All other links change by the same number of generations, within SDR to GDR. Widths,
+    cables and lengths stay. Raises :class:`UnknownName` if ``name`` is not a generation."""
     target, fabric_ = speed_named(name), fabric.copy()
     place = lambda code: np.searchsorted(STEPS, code, side="right") - 1
     shift = int(place(target.code)) - int(place(SPEED_BY_NAME[main_generation(fabric)].code))

@@ -1,6 +1,6 @@
-"""Default identity of a node whose source does not state it.
+"""Default VendorID, DeviceID and GUIDs of a node whose source does not state them.
 
-No device answers VendorID 0, DeviceID 0 or NodeGUID 0 (IBA 14.2.5.3), and programs may reject them
+No device reports VendorID 0, DeviceID 0 or NodeGUID 0 (IBA 14.2.5.3), and programs may reject them
 (rdma-core's tests do). An ibsim netlist states none of the three. The defaults are:
 
 =================  ==============================================================================================
@@ -33,12 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["GENERIC_PART", "GUID_BASE", "Stated", "complete", "default_device", "generated_guids", "models"]
 
 GUID_BASE = 0x0250F1B000000000
-"""Generated NodeGUIDs: a locally administered EUI-64 prefix; node i gets ``GUID_BASE + (i << 8)``.
+"""Base of generated NodeGUIDs, with a locally administered EUI-64 prefix; node i gets ``GUID_BASE +
+(i << 8)``.
 """
 _GUID_STEP = np.uint64(1 << 40)
 
 GENERIC_PART = 1
-"""DeviceID of an unknown part of another vendor."""
+"""DeviceID of a device of another vendor if its type is unknown."""
 
 
 class Stated(IntFlag):
@@ -49,11 +50,12 @@ class Stated(IntFlag):
     VENDOR = 4
     DEVICE = 8
     LINKED_PORTS_ALONE = 16
-    """The source states only the ports that have a link, not how many ports the node has."""
+    """The source states only those ports of the node that have a link, not its number of ports."""
 
 
 def generated_guids(index: np.ndarray, stated: Any = ()) -> np.ndarray:
-    """Return NodeGUIDs (uint64) for the nodes ``index``, none of which is in ``stated``."""
+    """Return new NodeGUIDs (uint64) for the nodes ``index``. They differ from all GUIDs in
+    ``stated``."""
     guids = np.uint64(GUID_BASE) + (index.astype(np.uint64) << np.uint64(8))
     taken = np.asarray(stated, np.uint64)
     while len(guids) and np.isin(guids, taken).any():
@@ -62,9 +64,10 @@ def generated_guids(index: np.ndarray, stated: Any = ()) -> np.ndarray:
 
 
 def complete(node: dict[str, np.ndarray]) -> np.ndarray:
-    """Replace each 0 in ``node`` with its default (columns of :meth:`FabricBuilder.nodes`, changed
-    in place). Returns :class:`Stated` by node (uint8). For a node with ``device_id`` below 0,
-    softib chooses a part of the node's generation, which counts as stated.
+    """Replace each 0 in the columns ``node`` (those of :meth:`FabricBuilder.nodes`, changed in
+    place) with its default. Returns :class:`Stated` of each node (uint8). For a node with
+    ``device_id`` below 0, softib chooses a device of the node's generation, and this DeviceID
+    counts as stated.
     """
     count = len(node["node_type"])
     guid, sys_guid = node["node_guid"].astype(np.uint64), node["sys_guid"].astype(np.uint64)
@@ -95,7 +98,7 @@ def complete(node: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def default_device(node_type: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return DeviceIDs (int64) of the Mellanox parts of these node types and speeds (codes; 0 =
+    """Return the DeviceID (int64) of the Mellanox device for each node type and speed code (0 =
     EDR)."""
     out = np.zeros(len(node_type), np.int64)
     for code in np.unique(codes):
@@ -106,9 +109,10 @@ def default_device(node_type: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def models(fabric: Fabric) -> np.ndarray:
-    """Return a number for the model of each node (int64[nodes]): its stated DeviceID, otherwise a negative number, one
-    for all adapters and one for each port count of switches. A DeviceID that is not stated follows from the fastest
-    link, which may be the slow one."""
+    """Return a number for the model of each node (int64[nodes]). It is the DeviceID if the source
+    states it. Otherwise it is negative: one number for all adapters, and one for each port count of
+    switches. The default DeviceID is not used, because it follows from the node's fastest link, and
+    this link may be the slow one."""
     stated = (fabric.node_stated & Stated.DEVICE) > 0
     unknown = -1 - np.where(fabric.is_switch, fabric.node_nports.astype(np.int64), 0)
     return np.where(stated, fabric.device_id.astype(np.int64), unknown)

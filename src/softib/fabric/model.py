@@ -21,11 +21,12 @@ __all__ = ["Fabric", "Reported", "Source"]
 
 @dataclass(frozen=True)
 class Reported:
-    """A finding of the tool that wrote the source (sections WARNINGS_* and ERRORS_* of a .db_csv).
+    """A finding in the source, reported by the tool that wrote it (sections WARNINGS_* and ERRORS_*
+    of a .db_csv).
 
-    ``severity``: ``warning`` or ``error``; ``check``: the rest of the section's name; ``scope``:
-    CLUSTER, SYSTEM, NODE, PORT …; ``node`` -1 if the fabric has no such node; ``portnum`` for scope
-    PORT, otherwise None; ``line`` of the file.
+    ``severity``: ``warning`` or ``error``. ``check``: the rest of the section's name. ``scope``:
+    CLUSTER, SYSTEM, NODE, PORT … ``node``: -1 if the fabric has no such node. ``portnum``: None
+    except for scope PORT. ``line``: line of the file.
     """
 
     severity: str
@@ -40,19 +41,19 @@ class Reported:
 
 @dataclass
 class Source:
-    """Origin of a fabric, and the data that the source *records* (checks use only recorded data).
+    """Origin of a fabric, and the data that the source *records*. Checks use only recorded data.
 
     ``records`` is a subset of ``lids``, ``lmcs``, ``states``, ``speeds``, ``capabilities``,
     ``lfts``, ``sm``, ``lengths``, ``unlinked`` (ports without a cable are also listed),
-    ``counters``, ``lost links`` (of the counters, only LinkDownedCounter is judged),
+    ``counters``, ``lost links`` (checks use no other counter than LinkDownedCounter),
     ``temperatures``, ``fec``, ``firmware`` and ``ber`` (the file states bit error ratios of cables;
     never for a running fabric, whose counters show them). ``Fabric.node_stated``
     holds the recorded identity fields of each node. ``system_links`` is the number of links between
     systems in a ``.topo`` file, None elsewhere. ``reported`` are the findings of the tool that
     wrote the source. ``sms`` are the subnet managers that the source lists: dicts with ``node``,
-    ``portnum``, ``priority``, ``state``. ``down_cables`` are the cables of a running fabric that
-    have no working link, as int64[n, 2] rows of their ports. The fabric's copy does not contain
-    them.
+    ``portnum``, ``priority``, ``state``, and ``internal`` if ``softib up`` runs it.
+    ``down_cables`` are the cables of a running fabric that have no working link, as int64[n, 2]
+    rows of their ports. The fabric's copy does not contain them.
     """
 
     format: str = "generated"
@@ -66,10 +67,10 @@ class Source:
 
 
 class Fabric:
-    """An InfiniBand fabric as arrays. Every column of ``COLUMNS`` is an attribute of the same name.
+    """An InfiniBand fabric as arrays. Every column in ``COLUMNS`` is an attribute of the same name.
 
-    ``port_label`` and ``node_system`` hold texts from files in addition to the wire fields: the
-    label printed on a switch port (``1/1/1``), and the system (chassis) to which a node belongs.
+    ``port_label`` and ``node_system`` hold texts from files that have no wire format: the label
+    printed on a switch port (``1/1/1``), and the system (chassis) that contains a node.
     """
 
     node_type: np.ndarray
@@ -156,8 +157,8 @@ class Fabric:
     sl2vl: np.ndarray
 
     def __init__(self, sizes: Sizes, name: str = "", allocate: Callable[..., np.ndarray] = np.zeros):
-        """Allocate zeroed arrays of ``sizes``. ``allocate(shape, dtype)`` lets a running fabric use
-        its shared mapping."""
+        """Allocate arrays of ``sizes``, filled with zeros. A running fabric passes an
+        ``allocate(shape, dtype)`` that places them in its shared mapping."""
         self.name = name
         self.sizes = sizes
         self.source = Source()
@@ -172,33 +173,33 @@ class Fabric:
     # -- addressing --
 
     def port(self, node: Any, portnum: Any) -> Any:
-        """Return the row of port ``portnum`` of ``node`` (scalars or columns)."""
+        """Return the row of port ``portnum`` of ``node``. Both are scalars or columns."""
         return self.node_base[node] + portnum
 
     def ports_of(self, node: int, *, port0: bool = False) -> range:
-        """Return the rows of the physical ports of ``node``; with ``port0``, a switch's management
-        port comes first."""
+        """Return the rows of the physical ports of ``node``. With ``port0``, the management port of
+        a switch comes first."""
         base, n = int(self.node_base[node]), int(self.node_nports[node])
         first = 0 if port0 and self.node_type[node] == NodeType.SWITCH else 1
         return range(base + first, base + n + 1)
 
     @property
     def is_switch(self) -> np.ndarray:
-        """bool[nodes]"""
+        """Mask of the switches (bool[nodes])."""
         return self.node_type == NodeType.SWITCH
 
     @property
     def is_host(self) -> np.ndarray:
-        """bool[nodes], as :func:`softib.iba.devices.is_host` defines it."""
+        """Mask of the hosts (bool[nodes]), as defined by :func:`softib.iba.devices.is_host`."""
         return is_host(self.node_type, self.node_desc)
 
     @property
     def cas(self) -> np.ndarray:
-        """Return the channel adapters, including SHARP aggregation nodes."""
+        """Return the nodes that are channel adapters, including SHARP aggregation nodes."""
         return np.flatnonzero(self.node_type == NodeType.CA)
 
     def node_name(self, node: int) -> str:
-        """Return the NodeDescription as text, or the GUID if there is none."""
+        """Return the NodeDescription as text, or the GUID if the description is empty."""
         raw = bytes(self.node_desc[node]).split(b"\0")[0].decode("utf-8", "replace")
         return shown(raw, NAME) or f"{int(self.node_guid[node]):#018x}"
 
@@ -206,14 +207,16 @@ class Fabric:
         """Return :meth:`node_name` of every node."""
         raw = self.node_desc.view(f"S{self.node_desc.shape[1]}").ravel().tolist()
         together = b"\n".join(raw).decode("utf-8", "replace")
-        if together.count("\n") == len(raw) - 1 and together.replace("\n", "").isprintable():  # nearly always
+        # true for nearly all fabrics
+        if together.count("\n") == len(raw) - 1 and together.replace("\n", "").isprintable():
             names = together.split("\n")
         else:
             names = [shown(text.split(b"\0", 1)[0].decode("utf-8", "replace"), NAME) for text in raw]
         return [name or f"{guid:#018x}" for name, guid in zip(names, self.node_guid.tolist(), strict=True)]
 
     def port_name(self, port: int) -> str:
-        """Return the port's name as in messages and fabric files, for example ``leaf-3[40]``."""
+        """Return the port's name in the form used by messages and fabric files, for example
+        ``leaf-3[40]``."""
         return f"{self.node_name(int(self.port_node[port]))}[{int(self.port_num[port])}]"
 
     # -- common columns of PortInfo --
@@ -235,17 +238,17 @@ class Fabric:
 
     @property
     def linked(self) -> np.ndarray:
-        """Return which ports have a cable with a known peer (bool[ports])."""
+        """Return a mask (bool[ports]) of the ports that have a cable with a known peer."""
         return self.port_peer >= 0
 
     def end_ports(self) -> np.ndarray:
-        """Return the ports that have LIDs: every linked CA port, and port 0 of every switch
-        (ascending)."""
+        """Return the ports that have LIDs, ascending: every linked CA port, and port 0 of every
+        switch."""
         is_sw = self.is_switch[self.port_node]
         return np.flatnonzero((is_sw & (self.port_num == 0)) | (~is_sw & self.linked))
 
     def copy(self) -> Fabric:
-        """Return a copy with separate arrays."""
+        """Return a copy that shares no arrays with this fabric."""
         new = copy.copy(self)
         new.sizes = copy.copy(self.sizes)
         for c in COLUMNS:
@@ -258,7 +261,8 @@ class Fabric:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of all columns (untouched tables use no memory yet)."""
+        """Return the size of all columns in bytes. (Memory pages of untouched tables are not
+        allocated yet.)"""
         return sum(int(getattr(self, c.name).nbytes) for c in COLUMNS)
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
-"""Find the node or port with a given name; used for fabric files, faults, managers and programs.
-The first match counts: the whole description; its first word, the name of a host or switch; the
-GUID (hexadecimal, with or without 0x, or as ibnetdiscover writes it: ``H-…``, ``S-…``); a
-description truncated by a client to 31 bytes. No other prefix matches: a misspelt ``leaf-1`` must
-not select ``leaf-10``.
+"""Find the node or port with a given name, for fabric files, faults, managers and programs. A name
+is compared with these, and the first match is used: the whole description; its first word, which is
+the name of a host or switch; the GUID (hexadecimal, with or without 0x, or in ibnetdiscover's form:
+``H-…``, ``S-…``); and the first 31 bytes of the description, because clients truncate names to this
+length. No shorter beginning of a name matches: a misspelt ``leaf-1`` must not select ``leaf-10``.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ __all__ = [
 
 
 STATES = ("not active", "discovering", "standby", "master")
-"""SMInfo:SMState by number (IBA 14.2.5.13)."""
+"""Names of SMInfo:SMState by value (IBA 14.2.5.13)."""
 
 
 def state_of(sm: dict[str, Any]) -> str:
-    """Return the state of a listed manager as text, from a number or a tool's output
-    (``SMINFO_MASTER``); "unknown" for other input."""
+    """Return the state of a listed subnet manager as text. Its entry has a number or a tool's
+    output (``SMINFO_MASTER``). For other values, return "unknown"."""
     state = sm.get("state")
     if isinstance(state, int):
         return STATES[state] if 0 <= state < len(STATES) else "unknown"
@@ -49,8 +49,8 @@ def state_of(sm: dict[str, Any]) -> str:
 
 
 def master_of(fabric: Fabric) -> int | None:
-    """Return the row of the only master's node. None if the source lists no master, several, or one
-    at an unknown node."""
+    """Return the node of the master subnet manager. Return None if the source lists no master or
+    several, or if the master's node is unknown."""
     nodes = {sm.get("node") for sm in fabric.source.sms if state_of(sm) == "master"}
     node = nodes.pop() if len(nodes) == 1 else None
     return node if isinstance(node, int) and 0 <= node < fabric.sizes.nodes else None
@@ -60,8 +60,8 @@ _SEPARATORS = re.compile(r"[\s\-_.:;,/]+")
 
 
 def distinct_names(f: Fabric) -> list[str]:
-    """Return the name of each node. The GUID follows if another name is equal or differs only in
-    case or separators."""
+    """Return the name of each node. If another name is equal, or differs only in case or
+    separators, the GUID is appended."""
     names = f.node_names()
     alike = [_SEPARATORS.sub(" ", name.casefold()).strip() for name in names]
     times = Counter(alike)
@@ -73,16 +73,16 @@ DEVICE = re.compile(r"(?:mlx\d+|mthca|qib|hfi1|ib[ps]\w*|ibdev)_?\d+[\w.-]*")
 
 
 def device_name(fabric: Fabric, node: int) -> str:
-    """Return the adapter's name on its host, the second part of its description (``node-001
-    mlx5_3``); empty if it has none."""
+    """Return the adapter's name on its host: the second part of its description (``node-001
+    mlx5_3``), or empty if it has none."""
     parts = fabric.node_name(node).split(" ")
     return parts[1] if len(parts) == 2 and DEVICE.fullmatch(parts[1]) else ""
 
 
 def host_of(fabric: Fabric, node: int) -> list[int]:
     """Return the CAs in the same host as ``node``: those with the same host name in their
-    description, or with its SystemImageGUID. For a switch, a router or a SHARP aggregation node, return
-    only itself."""
+    description, or with the same SystemImageGUID. For a switch, a router or a SHARP aggregation
+    node, return only ``node``."""
     f = fabric
     hosts = f.is_host
     if not hosts[node]:
@@ -97,9 +97,9 @@ def host_of(fabric: Fabric, node: int) -> list[int]:
 
 def default_port(fabric: Fabric) -> int:
     """Return the row of the default port: the first cabled host port on the subnet with the most
-    hosts. If no host has a cable, return port 0 of the first cabled switch on the largest subnet,
-    otherwise the first cabled port, otherwise the first adapter or node. Raises :class:`InputError`
-    for a fabric without nodes.
+    hosts. If no host has a cable, it is port 0 of the first cabled switch on the largest subnet. If
+    no switch has one either, it is the first cabled port, or if there are no cables, a port of the
+    first adapter or node. Raises :class:`InputError` for a fabric without nodes.
     """
     if not fabric.sizes.nodes:
         raise InputError("the fabric has no node on which a program or subnet manager could run")
@@ -115,8 +115,8 @@ def default_port(fabric: Fabric) -> int:
 
 
 def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:
-    """Return the row of the port of ``node`` that has a QP0: port 0 of a switch, ``portnum`` of a
-    CA (None: its first cabled port).
+    """Return the row of the port of ``node`` that has a QP0: port 0 of a switch, or port
+    ``portnum`` of a CA (None: its first cabled port).
 
     Raises :class:`InputError` if the node or port does not exist.
     """
@@ -139,12 +139,13 @@ def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:
 GUID = re.compile(r"(?:[HSR]-|0x)?([0-9a-f]{1,16})", re.IGNORECASE)
 _PORT = re.compile(r"(.+?)(?:\[(\d{1,3})\]|[:/](\d{1,3}))", re.ASCII | re.DOTALL)
 CUT = 31
-"""Bytes of a name in ibsim's protocol (``struct sim_client_info``), without the terminating zero."""
+"""Maximum bytes of a name in ibsim's protocol (``struct sim_client_info``), not counting the
+terminating zero."""
 SHOWN = 3
 
 
 class PortPlace(NamedTuple):
-    """A port as a user writes it."""
+    """A port in the form in which users write it."""
 
     node: str
     """Name of the node."""
@@ -152,8 +153,8 @@ class PortPlace(NamedTuple):
 
 
 def split_port(place: str) -> PortPlace | None:
-    """Return the node and the port number of ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``; None
-    if ``place`` has no port."""
+    """Return (node, port number) for ``leaf-3[40]``, ``leaf-3:40`` or ``leaf-3/40``. Return None if
+    ``place`` has no port number."""
     hit = _PORT.fullmatch(place.strip())
     return None if hit is None else PortPlace(hit[1], int(hit[2] or hit[3]))
 
@@ -167,7 +168,7 @@ class NodeFinder:
         self._hosts: dict[str, list[int]] = {}
 
     def prepare(self) -> None:
-        """Index the names now (40 ms for 4,000 nodes), so that the first program does not wait."""
+        """Index the names now, so that the first program does not wait (40 ms for 4,000 nodes)."""
         self._names()
 
     def _names(self) -> dict[str, list[int]]:
@@ -179,8 +180,8 @@ class NodeFinder:
         return self._index
 
     def rows(self, name: str) -> list[int]:
-        """Return every node that ``name`` fits. Raises :class:`UnknownName` with similar names if
-        there is none."""
+        """Return every node that ``name`` refers to. Raises :class:`UnknownName` with similar names
+        if no node matches."""
         names = self._names()
         rows_of_name = names.get(name) or self._hosts.get(name) or self._by_guid(name)
         if not rows_of_name and len(name.encode("utf-8", "replace")) == CUT:
@@ -197,7 +198,7 @@ class NodeFinder:
         return rows
 
     def _port_guid(self, place: str) -> int | None:
-        """Return the port whose PortGUID is ``place``, if no node has that name or GUID."""
+        """Return the port whose PortGUID is ``place``, unless a node has this name or NodeGUID."""
         hit = GUID.fullmatch(place)
         if hit is None or place in self._names() or place in self._hosts or self._by_guid(place):
             return None
@@ -206,15 +207,16 @@ class NodeFinder:
         return int(ports[0]) if len(ports) == 1 else None
 
     def node(self, name: str) -> int:
-        """Return the only node that ``name`` fits. Raises :class:`UnknownName`, and
-        :class:`InputError` with the candidates if there are several."""
+        """Return the only node that ``name`` refers to. Raises :class:`UnknownName` if no node
+        matches, and :class:`InputError` with the candidates if several match."""
         rows = self.rows(name)
         if len(rows) > 1:
             raise self._ambiguous(name, rows)
         return rows[0]
 
     def adapter(self, name: str) -> int:
-        """Like :meth:`node`, but the name of a host returns its first adapter."""
+        """Return the node called ``name``, as :meth:`node` does; the name of a host returns its
+        first adapter."""
         rows = self.rows(name)
         if len(rows) > 1 and not set(rows) <= set(host_of(self.fabric, rows[0])):
             raise self._ambiguous(name, rows)
@@ -227,9 +229,9 @@ class NodeFinder:
         return InputError(f"{name!r} means {counted(len(rows), 'node')} ({some}{rest}); use a whole name, or a GUID")
 
     def port(self, place: str) -> int:
-        """Return the port row for ``place``. It is empty (the default host), a PortGUID, a name or
-        NodeGUID, or a name or NodeGUID with a port (:func:`split_port`). Raises the errors of
-        :meth:`adapter`, and :class:`InputError` if the port does not exist."""
+        """Return the row of the port ``place``. ``place`` is empty (the default host), a PortGUID,
+        a name or NodeGUID, or a name or NodeGUID with a port number (:func:`split_port`). Raises
+        the errors of :meth:`adapter`, and :class:`InputError` if the port does not exist."""
         if not place:
             return default_port(self.fabric)
         if (port := self._port_guid(place)) is not None:
@@ -240,8 +242,8 @@ class NodeFinder:
         return self.port_on(self.adapter(split[0]), split[1])
 
     def end(self, place: str) -> int:
-        """Return the port row at which packets to ``place`` end: like :meth:`port`, but port 0 for
-        any port of a switch. Raises the errors of :meth:`port`."""
+        """Return the row of the end port that ``place`` belongs to: the port as :meth:`port`
+        returns it, but port 0 for any port of a switch. Raises the errors of :meth:`port`."""
         if (port := self._port_guid(place)) is not None:
             return port
         split = split_port(place)
@@ -256,8 +258,8 @@ class NodeFinder:
         return self.port_on(node)
 
     def ends(self, place: str) -> list[int]:
-        """Return every candidate of :meth:`end`: for a host without a port, the cabled ports of all
-        its adapters, starting with the first."""
+        """Return every end port that ``place`` may mean. For a host without a port number, these
+        are the cabled ports of all its adapters, beginning with the first adapter."""
         first = self.end(place)
         node = int(self.fabric.port_node[first])
         split = split_port(place)
@@ -275,12 +277,12 @@ class NodeFinder:
 
 
 def port_named(fabric: Fabric, node: str | None) -> int:
-    """Return the port row of the node called ``node``; None means the default host. Raises the
+    """Return the port row of the node called ``node``. None means the default host. Raises the
     errors of :meth:`NodeFinder.adapter`."""
     return default_port(fabric) if node is None else port_on(fabric, NodeFinder(fabric).adapter(node))
 
 
 def find_node(fabric: Fabric, name: str) -> int:
-    """Return the node that ``name`` fits. Raises the errors of :meth:`NodeFinder.node`. For many
-    names, a :class:`NodeFinder` is faster."""
+    """Return the node that ``name`` refers to. Raises the errors of :meth:`NodeFinder.node`. For
+    many names, a :class:`NodeFinder` is faster."""
     return NodeFinder(fabric).node(name)

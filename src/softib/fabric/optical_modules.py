@@ -1,10 +1,10 @@
-"""Optical modules: readings of a healthy module, loss of light in fibre, and bit errors from too
-little light.
+"""Optical modules: the readings of a healthy module, the loss of light in fibre, and the bit errors
+if a receiver gets too little light.
 
 A receiver limited by thermal noise has a bit error probability of erfc(Q / sqrt 2) / 2, and Q is
 proportional to the received optical power (Agrawal, Fiber-Optic Communication Systems, 4.5 and
-4.6). The low alarm of received power is taken as the sensitivity: the power at which the link has
-the bit error ratio that its code is specified for.
+4.6). The sensitivity is the power at which the link has the bit error ratio for which its code is
+specified. softib assumes that it equals the low alarm of received power.
 """
 
 from __future__ import annotations
@@ -30,20 +30,22 @@ __all__ = ["bit_errors", "dbm", "fibre_loss_db", "fit_modules", "microwatts"]
 
 OPTICAL = (CableMedium.AOC, CableMedium.MULTIMODE, CableMedium.SINGLEMODE)
 TX_DBM, CONNECTORS_DB = 0.0, 1.0
-"""Transmit power of a lane, and loss of two connectors (values chosen for a common module; IEEE
-802.3 allows 1.5 dB for all connectors of a short multimode link)."""
+"""Transmit power of a lane, and loss of two connectors. The values are chosen for a common module;
+IEEE 802.3 allows 1.5 dB for all connectors of a short multimode link."""
 LOSS_DB_PER_KM = {CableMedium.AOC: 3.0, CableMedium.MULTIMODE: 3.0, CableMedium.SINGLEMODE: 0.5}
-"""ISO/IEC 11801: 3.0 dB/km at 850 nm on OM3 to OM5; 0.4 to 0.5 dB/km at 1310 nm."""
+"""Loss of fibre per km (ISO/IEC 11801): 3.0 dB at 850 nm on OM3 to OM5; 0.4 to 0.5 dB at 1310
+nm."""
 LENGTH_M = 10.0
 """Assumed length of cables whose length is unknown."""
 TEMPERATURE_C, SPREAD_C = 45.0, 8
 TEMPERATURES_C, VOLTAGES_V, BIAS_MA = (-5.0, 75.0), (2.97, 3.63), (3.0, 12.0)
 TX_DBM_ALARM, RX_DBM_ALARM = (-7.0, 5.0), (-8.0, 5.0)
-"""Low and high alarms as stated by short-reach modules; 3.3 V plus or minus 10 % is from SFF-8636.
+"""Low and high alarms, as short-reach modules state them. The voltage range, 3.3 V plus or minus 10
+%, is from SFF-8636.
 """
 NRZ_LIMIT, PAM4_LIMIT = 1e-12, 2.4e-4
-"""Bit error ratio at the sensitivity: from IBA volume 2 for links without FEC, from IEEE 802.3
-before RS(544,514) for others."""
+"""Bit error ratio at the sensitivity. For links without FEC, it is from IBA volume 2; for others,
+it is IEEE 802.3's limit before RS(544,514)."""
 
 
 def microwatts(power_dbm: float) -> float:
@@ -59,22 +61,22 @@ def dbm(power_uw: np.ndarray) -> np.ndarray:
 
 
 def fibre_loss_db(f: Fabric, cables: np.ndarray) -> np.ndarray:
-    """Return the loss of connectors and fibre of optical ``cables`` in dB (float64[n])."""
+    """Return the loss of each optical cable in dB, connectors and fibre together (float64[n])."""
     length = np.where(np.isnan(f.cable_length_m[cables]), LENGTH_M, f.cable_length_m[cables])
     per_km = np.array([LOSS_DB_PER_KM.get(m, 0.0) for m in range(len(CableMedium.NAMES))])
     return np.asarray(CONNECTORS_DB + per_km[f.cable_medium[cables]] * length / 1e3, np.float64)
 
 
 def bit_errors(received_dbm: float, low_alarm_dbm: float, pam4: bool) -> float:
-    """Return the bit error ratio of a lane with this received power; 0 below 1e-30."""
+    """Return the bit error ratio of a lane that receives this power; 0 if it is below 1e-30."""
     q = -NormalDist().inv_cdf(PAM4_LIMIT if pam4 else NRZ_LIMIT) * 10 ** ((received_dbm - low_alarm_dbm) / 10)
     ratio = 0.5 * math.erfc(q / math.sqrt(2))
     return ratio if ratio >= 1e-30 else 0.0
 
 
 def fit_modules(f: Fabric) -> None:
-    """Put healthy modules into the ports of optical cables that have none yet (``module_info``);
-    temperatures vary with the port number."""
+    """Put healthy modules into the ports of optical cables that have no modules yet
+    (``module_info``). Their temperatures vary with the port number."""
     optical = np.isin(f.cable_medium, OPTICAL)
     if not optical.any():
         return

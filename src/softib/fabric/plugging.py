@@ -1,7 +1,7 @@
-"""Plug and unplug cables in a fabric at rest: all arrays with cable data are changed together. Link
-data of a port (PortInfo's active speed and width, NeighborMTU, states) follows from the
-capabilities of both ends, exactly as in :mod:`softib.fabric.builder`. Rows of cables are added and
-deleted, so this does not work on a running fabric, whose arrays are in a shared mapping.
+"""Plug and unplug cables in a fabric at rest. All arrays with cable data are changed together. The
+link data of a port (PortInfo's active speed and width, NeighborMTU, states) follows from the
+capabilities of both ends, as in :mod:`softib.fabric.builder`. These functions add and delete rows
+of cables, so they cannot be used on a running fabric, whose arrays are in a shared mapping.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def set_active(fabric: Fabric, ports: Any, codes: Any, lanes: Any) -> None:
     }
     extended = (bits["ext_bit"] > 0) | (bits["ext2_bit"] > 0)
     # LinkSpeedActive is QDR while an extended speed is active, and SDR on a port without a link (as
-    # in power_up).
+    # in :mod:`softib.fabric.power_up`).
     P.link_speed_active.set(info, np.where(extended, 4, np.maximum(bits["speed_bit"], 1)), rows)
     P.link_speed_ext_active.set(info, bits["ext_bit"], rows)
     P.link_speed_ext2_active.set(info, bits["ext2_bit"], rows)
@@ -80,8 +80,8 @@ def set_active(fabric: Fabric, ports: Any, codes: Any, lanes: Any) -> None:
 
 def train(fabric: Fabric, ports: Any) -> None:
     """Set ``ports`` to the result of link training: the best rate that both ends support, or no
-    link if there is no peer. The state of a port changes only if it gained or lost its link: to
-    Init (Active if the source records states) or to Down.
+    link if there is no peer. The state of a port changes only if the port gains or loses its link:
+    to Init (Active if the source records states), or to Down.
     """
     rows = np.atleast_1d(np.asarray(ports, np.int64))
     up = fabric.port_peer[rows] >= 0
@@ -115,7 +115,8 @@ def plug(fabric: Fabric, cable: int, a: int, b: int) -> None:
 
 
 def unplug(fabric: Fabric, cable: int) -> None:
-    """Unplug both ends of ``cable``; its row stays until :func:`delete_cables` or the next plug."""
+    """Unplug both ends of ``cable``. Its row stays until :func:`delete_cables` deletes it or the
+    cable is plugged in again."""
     ends = [int(p) for p in dict.fromkeys(fabric.cable_port[cable].tolist()) if p >= 0]
     fabric.port_cable[ends], fabric.port_peer[ends] = -1, -1
     train(fabric, ends)
@@ -141,7 +142,7 @@ def add_cable(fabric: Fabric, a: int, b: int) -> int:
 
 
 def delete_cables(fabric: Fabric, cables: Any) -> None:
-    """Unplug ``cables`` and delete their rows; later cables move up."""
+    """Unplug ``cables`` and delete their rows; rows of later cables move up."""
     removed = np.unique(np.atleast_1d(np.asarray(cables, np.int64)))
     for cable in removed.tolist():
         unplug(fabric, cable)
@@ -158,7 +159,7 @@ def delete_cables(fabric: Fabric, cables: Any) -> None:
 
 
 def _truth_columns(fabric: Fabric) -> dict[str, np.ndarray]:
-    """Return the generator's columns with one row per cable."""
+    """Return those columns of the generator's ground truth that have one row per cable."""
     return {k: v for k, v in fabric.source.generator.items() if k.startswith("cable_") and isinstance(v, np.ndarray)}
 
 

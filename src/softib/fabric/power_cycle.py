@@ -1,9 +1,9 @@
-"""Power-cycle a fabric or one switch: hardware properties stay, everything that MADs write gets its
-power-up value.
+"""Power-cycle a fabric or one switch. Hardware properties stay; all values that MADs write are
+reset to their power-up values.
 
-IBA 14.2.5 gives the power-up values ("initialization" of each component). Values that it leaves to
-the vendor come from :mod:`softib.fabric.power_up` and :mod:`softib.fabric.builder`. Active width
-and speed of cables and the names of devices stay: a manager sets neither.
+IBA 14.2.5 states the power-up values ("initialization" of each component). Values that it leaves to
+the vendor are those of :mod:`softib.fabric.power_up` and :mod:`softib.fabric.builder`. The active
+width and speed of cables, and the names of devices, stay, because no manager sets them.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ __all__ = ["POWER_UP_SL2VL", "forget", "power_on", "set_data_vls"]
 
 
 FEWEST_ENTRIES = 8
-"""Minimum number of entries of each arbitration table, whatever the number of VLs: the value that
-NVIDIA's ports report.
+"""Minimum number of entries in each VL arbitration table, for any number of VLs. NVIDIA's ports
+report this value.
 """
 
 
 def set_data_vls(fabric: Fabric, count: int) -> None:
-    """Give every port that has VLs ``count`` data VLs, in place, before a manager configures the
-    fabric. A port's VL arbitration tables have at least one entry per VL (IBA 7.6.9). Port 0 keeps
-    its VLs, since it has no queues. Raises :class:`InputError` if VLCap has no code for ``count``.
+    """Set the number of data VLs to ``count`` on every port that has VLs, in place, before a
+    manager configures the fabric. A port's VL arbitration tables have at least one entry per VL
+    (IBA 7.6.9). Port 0 keeps its VLs, since it has no queues. Raises :class:`InputError` if VLCap
+    has no code for ``count``.
     """
     code = CODE_OF_DATA_VLS.get(count)
     if code is None:
@@ -47,15 +48,16 @@ def set_data_vls(fabric: Fabric, count: int) -> None:
 
 
 POWER_UP_SL2VL = np.array([0x01, 0x23, 0x45, 0x67, 0x01, 0x23, 0x45, 0x67], np.uint8)
-"""SL n maps to VL n mod 8: every SL maps to a VL that the port has."""
+"""SL n maps to VL n mod 8, so every SL maps to a VL that the port has."""
 LIFE_TIME = 16
 
 
 def power_on(f: Fabric, keep_lids: bool = False) -> None:
-    """Reset all configuration written by MADs to its power-up value; cabled ports train to INIT
-    (IBA 7.2.7). LIDs are 0, there are no routes, only the default partition, and ports with a
-    complete cable are LinkUp/Init. With ``keep_lids``, ports keep valid and unique LIDs and LMCs,
-    as after a restart of the subnet manager. The next manager respects these LIDs (IBA 14.4.3).
+    """Reset all configuration that MADs write to its power-up value; cabled ports train to INIT
+    (IBA 7.2.7). Afterwards LIDs are 0, there are no routes, each port has only the default
+    partition, and ports whose cable has two known ends are LinkUp/Init. With ``keep_lids``, ports
+    keep LIDs and LMCs that are valid and unique, as after a restart of the subnet manager. The next
+    manager respects these LIDs (IBA 14.4.3).
     """
     everywhere = np.arange(f.sizes.ports)
     ports, valid = valid_lids(f)
@@ -94,7 +96,7 @@ def power_on(f: Fabric, keep_lids: bool = False) -> None:
         f.sharp_child,
         f.sharp_quota,
     ):
-        if column.any():  # otherwise untouched pages would be allocated
+        if column.any():  # a write of zeros would also allocate the pages
             column[...] = 0
     if f.sizes.vports:
         from softib.fabric.virtual_ports import power_up_vports
@@ -104,8 +106,8 @@ def power_on(f: Fabric, keep_lids: bool = False) -> None:
 
 
 def forget(f: Fabric, node: int) -> None:
-    """Turn off switch ``node``: configuration and counters get their power-up values, and its links
-    go down. Raises :class:`InputError` if the node is not a switch.
+    """Power off switch ``node``: its configuration and counters are reset to their power-up values,
+    and its links go down. Raises :class:`InputError` if the node is not a switch.
     """
     switch = int(f.switch_of_node[node])
     if switch < 0:
@@ -120,7 +122,8 @@ def forget(f: Fabric, node: int) -> None:
         f.pkeys[base : base + entries] = 0
     _default_entries(f, rows)
     first = int(f.sl2vl_base[rows[0]])
-    f.sl2vl[first : first + len(rows) ** 2] = POWER_UP_SL2VL  # an entry for each input (port 0 too) and output
+    # one entry for each input port (including port 0) and output port
+    f.sl2vl[first : first + len(rows) ** 2] = POWER_UP_SL2VL
     f.vl_arb[rows] = 0
     f.counters[rows] = np.zeros(1, f.counters.dtype)
     inside = _aggregation_node_of(f, rows)
@@ -136,15 +139,16 @@ def forget(f: Fabric, node: int) -> None:
 
 
 def _aggregation_node_of(f: Fabric, rows: np.ndarray) -> np.ndarray:
-    """Return the rows of the aggregation nodes in the switch of ports ``rows``; they lose power with the switch."""
+    """Return the rows of the aggregation nodes in the switch with the ports ``rows``. They lose
+    power together with the switch."""
     peers = f.port_peer[rows]
     sharp = f.sharp_of_node[f.port_node[peers[peers >= 0]]]
     return sharp[sharp >= 0]
 
 
 def _port_info(f: Fabric, rows: np.ndarray) -> None:
-    """Reset PortInfo of ``rows`` except the states. NeighborMTU and other link-dependent fields are
-    set only if there is a link."""
+    """Reset PortInfo of ``rows``, except the port states. Fields that depend on the link, for
+    example NeighborMTU, are set only if there is a link."""
     P, info, up = PortInfo, f.port_info[rows], f.linked[rows]
     port0 = f.is_switch[f.port_node[rows]] & (f.port_num[rows] == 0)
     external = f.is_switch[f.port_node[rows]] & ~port0
@@ -179,9 +183,10 @@ def _port_info(f: Fabric, rows: np.ndarray) -> None:
     P.link_speed_ext2_enabled.set(info, P.link_speed_ext2_supported.get(info))
     f.port_mlnx_speed[rows, 1] = f.port_mlnx_speed[rows, 0]
     P.link_down_default_state.set(info, np.where(port0, 0, PhysState.POLLING))
-    # NeighborMTU is the largest MTU that the port may send; it is above the minimum only with a link.
+    # NeighborMTU is the largest MTU that the port may send. It is above the minimum only if there
+    # is a link.
     P.neighbor_mtu.set(info, np.where(up, np.minimum(MTU_4096, P.mtu_cap.get(info)), 1))
-    vls = P.vl_cap.get(info)  # a base port 0 has none: an unmanaged switch reports VLCap 0
+    vls = P.vl_cap.get(info)  # a base port 0 has no VLs: an unmanaged switch reports VLCap 0
     P.operational_vls.set(info, np.where(port0, np.minimum(vls, 1), vls))
     P.subnet_timeout.set(info, np.where(external, 0, SUBNET_TIMEOUT))
     P.hoq_life.set(info, np.where(external, EXTERNAL_HOQ_LIFE, 0))
@@ -191,7 +196,7 @@ def _port_info(f: Fabric, rows: np.ndarray) -> None:
 
 
 def _link_states(f: Fabric, rows: np.ndarray, linked: np.ndarray) -> None:
-    """Set ports in ``linked`` to INIT, others to DOWN; port 0 is always up."""
+    """Set ports in ``linked`` to INIT and others to DOWN. Port 0 is always up."""
     port0, up = f.is_switch[f.port_node[rows]] & (f.port_num[rows] == 0), linked[rows]
     state = np.where(port0, PortState.ACTIVE, np.where(up, PortState.INIT, PortState.DOWN))
     PortInfo.port_state.set(f.port_info, state, rows)
@@ -212,7 +217,8 @@ def _switches(f: Fabric, rows: np.ndarray) -> None:
 
 
 def _default_entries(f: Fabric, rows: np.ndarray) -> None:
-    """Set only the default partition (10.9.1), and one GUID per end port."""
+    """Reset the tables of ``rows``: only the default partition (10.9.1), and one GUID per end
+    port."""
     owners = rows[~(f.is_switch[f.port_node[rows]] & (f.port_num[rows] != 0))]
     f.pkeys[f.pkey_base[owners]] = DEFAULT_PKEY
     f.guids[f.guid_base[owners]] = f.port_guid[owners]

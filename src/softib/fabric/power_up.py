@@ -1,5 +1,5 @@
-"""PortInfo and SwitchInfo right after power-up, before a subnet manager sets them. The capabilities
-are those of current adapters and switches. Each value names its source.
+"""PortInfo and SwitchInfo after power-up, before a subnet manager sets them. The capabilities are
+those of current adapters and switches. A comment names the source of each value.
 """
 
 from __future__ import annotations
@@ -36,19 +36,20 @@ SWITCH_CAP_MASK = (
     | CapMask.CLIENT_REREGISTER
     | CapMask.MCAST_FDB_TOP
     | CapMask.OTHER_LOCAL_CHANGES
-    | CapMask.PKEY_EXT_PORT_TRAP  # set in 0xe550d848, the value of every Quantum-2 in an ibdiagnet dump of 2023
+    # set in 0xe550d848, the CapabilityMask of every Quantum-2 switch in an ibdiagnet dump of 2023
+    | CapMask.PKEY_EXT_PORT_TRAP
 )
-VL_CAP = 4  # VL0-7: reported by NVIDIA parts since FDR
+VL_CAP = 4  # VL0-7; NVIDIA devices have reported this value since FDR
 MTU_4096 = 5
 MCAST_FDB_CAP = 1024
 SUBNET_TIMEOUT, EXTERNAL_HOQ_LIFE = 18, 16
 PHY_ERRORS = 8
-"""Thresholds of local link integrity errors and buffer overruns."""
+"""Value of the thresholds for local link integrity errors and buffer overruns."""
 
 
 def speed_codes(speed: Any) -> np.ndarray:
-    """Return codes of :mod:`softib.iba.rates` from a generation name, a sequence of names, or
-    codes."""
+    """Return the codes of :mod:`softib.iba.rates` for a generation name or a sequence of names.
+    Codes are returned unchanged."""
     if isinstance(speed, str):
         return np.asarray(speed_named(speed).code)
     values = np.asarray(speed)
@@ -58,7 +59,7 @@ def speed_codes(speed: Any) -> np.ndarray:
 
 
 def _bits_up_to(attribute: str) -> np.ndarray:
-    """Return the bits of all speeds up to each speed code."""
+    """Return, for each speed code, the bits of this speed and all slower speeds."""
     table = np.zeros(len(SPEEDS) + 1, np.int64)
     for s in SPEEDS:
         table[s.code] = table[s.code - 1] | getattr(s, attribute)
@@ -72,10 +73,11 @@ def _bit_of(attribute: str) -> np.ndarray:
 def port_info_image(
     f: Fabric, supported: np.ndarray, lanes: np.ndarray, active: np.ndarray, active_lanes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return PortInfo (``uint8[ports, 64]``) and Mellanox speeds (``uint8[ports, 3]``) of ports at
-    power-up.
+    """Return the PortInfo (``uint8[ports, 64]``) and the Mellanox speeds (``uint8[ports, 3]``) of
+    ports at power-up.
 
-    ``supported`` and ``active`` are speed codes, ``lanes`` are counts; an ``active`` of 0 means no link.
+    ``supported`` and ``active`` are speed codes; ``active`` 0 means no link. ``lanes`` and
+    ``active_lanes`` are numbers of lanes.
     """
     info = PortInfo.zeros(f.sizes.ports)
     on_switch = f.is_switch[f.port_node]
@@ -119,12 +121,13 @@ def _write_widths(info: np.ndarray, lanes: np.ndarray, active_lanes: np.ndarray)
         upto[n] = sum(WIDTH_BITS[m] for m in WIDTH_BITS if m in (1, n))
     PortInfo.link_width_supported.set(info, upto[lanes])
     PortInfo.link_width_enabled.set(info, upto[lanes])
-    # An unlinked port reports 4x, as Linux and ibsim do for a port that is down.
+    # A port without a link reports 4x, as Linux and ibsim do.
     PortInfo.link_width_active.set(info, np.where(active_lanes > 0, bit[active_lanes], WIDTH_BITS[4]))
 
 
 def write_speeds(info: np.ndarray, supported: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """Write the speeds of ports into ``info``; returns their Mellanox speeds (``uint8[ports, 3]``)."""
+    """Write the speeds of ports into ``info``. Return the ports' Mellanox speeds (``uint8[ports,
+    3]``)."""
     P = PortInfo
     speeds, ext, ext2 = (_bits_up_to(a) for a in ("speed_bit", "ext_bit", "ext2_bit"))
     P.link_speed_supported.set(info, speeds[supported])
@@ -147,8 +150,8 @@ def write_speeds(info: np.ndarray, supported: np.ndarray, active: np.ndarray) ->
 
 
 def active_speed_codes(info: np.ndarray, mlnx: np.ndarray) -> np.ndarray:
-    """Return the speed code of each port from its PortInfo image and Mellanox speeds (inverse of
-    the writers above)."""
+    """Return the speed code of each port, from its PortInfo image and Mellanox speeds. This is the
+    inverse of :func:`write_speeds`."""
     P = PortInfo
     code = np.zeros(info.shape[:-1], np.uint8)
     plain, ext, ext2 = (
@@ -189,19 +192,19 @@ def switch_info_image(f: Fabric) -> np.ndarray:
 ADVERTISED_FROM = "HDR"
 
 FEC_MODES = 1
-"""PortInfoExtended.CapMask bit 0: the FEC modes are valid."""
+"""PortInfoExtended.CapMask bit 0: the attribute's FEC modes are valid."""
 NO_FEC, FIRECODE, RS = 1, 2, 4
 MODES = {"FDR": NO_FEC | FIRECODE, "EDR": NO_FEC | FIRECODE | RS, "HDR": RS, "NDR": RS}
-"""Modes by generation (IBA 14.2.5.19): PAM4 lanes work only with RS-FEC."""
+"""FEC modes of each generation (IBA 14.2.5.19). PAM4 lanes work only with RS-FEC."""
 RS_ACTIVE = 2
 
 
 def advertise_fec(fabric: Fabric, from_speed: str = "SDR") -> None:
-    """Set CapabilityMask2 bit 1 on all end ports of devices that support ``from_speed`` or faster,
-    and fill PortInfoExtended of all their ports from their speeds.
+    """Set CapabilityMask2 bit 1 on all end ports of the devices that support ``from_speed`` or
+    faster. Fill PortInfoExtended of all ports of these devices from their speeds.
 
-    Every mode that a generation allows is supported and enabled; RS-FEC is active on PAM4 links
-    (HDR and faster), none on slower ones. The attribute has no field for XDR.
+    A port supports and enables all modes of its generation. RS-FEC is active on PAM4 links (HDR and
+    faster); no FEC is active on slower links. The attribute has no field for XDR.
     """
     info, image = fabric.port_info, PortInfoExtended.zeros(fabric.sizes.ports)
     on_switch = fabric.is_switch[fabric.port_node]
@@ -216,12 +219,12 @@ def advertise_fec(fabric: Fabric, from_speed: str = "SDR") -> None:
         PortInfoExtended.fields[f"{name.lower()}_fec_mode_enabled"].set(image, here)
     pam4 = np.array([False, *(s.pam4 for s in SPEEDS)])[active_speed_codes(info, fabric.port_mlnx_speed)]
     PortInfoExtended.fec_mode_active.set(image, np.where(pam4 & fabric.linked, RS_ACTIVE, 0))
-    if able.any() or fabric.port_info_ext.any():  # otherwise untouched pages would be allocated
+    if able.any() or fabric.port_info_ext.any():  # a write of zeros would also allocate the pages
         fabric.port_info_ext[:] = np.where(able[:, None], image[:, : fabric.port_info_ext.shape[1]], 0)
 
 
 def _supports(info: np.ndarray, speed: str) -> np.ndarray:
-    """Return which ports support ``speed`` (bool[ports])."""
+    """Return a mask (bool[ports]) of the ports that support ``speed``."""
     spec = SPEED_BY_NAME[speed]
     fields = (PortInfo.link_speed_supported, spec.speed_bit), (PortInfo.link_speed_ext_supported, spec.ext_bit)
     return np.asarray(np.logical_or.reduce([(field.get(info) & bit) > 0 for field, bit in fields]))

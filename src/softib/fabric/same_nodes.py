@@ -1,12 +1,12 @@
 """Match the nodes of two fabrics.
 
-Two nodes are the same if their NodeGUIDs are equal, otherwise if their descriptions are; the GUID
-or description must be unique on both sides. So a replaced switch is one device with a new GUID, and
-two designs, or a plan and the built fabric, match by name. If the GUID and the description lead to
-different nodes, the cables decide. Adapters exchanged between two hosts change the GUIDs, while the
-hosts keep their names and cables; exchanged names change neither GUIDs nor cables. A renamed node
-that has only a generated GUID on one side is matched by its cables: most of them lead from the same
-ports to the same ports of matching nodes.
+Two nodes are the same device if their NodeGUIDs are equal, or otherwise if their descriptions are
+equal; the GUID or description must be unique in both fabrics. So a replaced switch is one device
+whose GUID changed, and two designs, or a plan and the built fabric, are matched by name. If the
+GUID and the description match different nodes, the cables decide: if adapters were exchanged
+between two hosts, their GUIDs changed, but the hosts have the same names and cables; if names were
+exchanged, neither GUIDs nor cables changed. If one of the two GUIDs is generated, a renamed node is
+matched by its cables: most of them lead from the same ports to the same ports of matched nodes.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ __all__ = ["matched_nodes", "named_alike", "plain_name", "port_guids", "ports_in
 
 
 def matched_nodes(a: Fabric, b: Fabric) -> np.ndarray:
-    """Return the matching node of ``b`` for each node of ``a``, including renamed nodes
-    (int32[nodes]; -1 = removed)."""
+    """Return the matching node of ``b`` for each node of ``a`` (int32[nodes]; -1 = removed).
+    Renamed nodes are matched too."""
     to_b = _decided_by_cables(a, b, named_alike(a, b))
     return _by_place(a, b, to_b) if (to_b < 0).any() and a.sizes.cables and b.sizes.cables else to_b
 
 
 def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
-    """Return the node of ``b`` with the same GUID or name for each node of ``a`` (int32[nodes]; -1
-    = none). Cables are not compared: two designs have many in common."""
+    """Return, for each node of ``a``, the node of ``b`` with the same GUID or name (int32[nodes];
+    -1 = none). Cables are not compared, because two designs have many equal cables."""
     by_name = _name_numbers(a, b)
-    # Name and generated GUID together match copies of one design even if names repeat.
+    # The pair of name and generated GUID identifies a node in copies of one design, even if names
+    # are not unique.
     by_both = [
         (f.node_guid & np.uint64((1 << 40) - 1)) << np.uint64(24) | n for f, n in zip((a, b), by_name, strict=True)
     ]
@@ -41,21 +42,23 @@ def named_alike(a: Fabric, b: Fabric) -> np.ndarray:
 
 
 def _name_numbers(a: Fabric, b: Fabric) -> list[np.ndarray]:
-    """Return a number for each name of either side, equal for equal names."""
+    """Return a number for each name of ``a`` and of ``b``. Equal names have equal numbers."""
     names = [[plain_name(n) for n in f.node_names()] for f in (a, b)]
     number = {name: i + 1 for i, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
     return [np.array([number[n] for n in ns], np.uint64) for ns in names]
 
 
 def _filled(to_b: np.ndarray, match: np.ndarray, b: Fabric) -> np.ndarray:
-    """Return ``to_b``, completed from ``match`` where it has no node and the matched node is still free."""
+    """Return ``to_b`` with missing nodes filled in from ``match``, if no other node matches the
+    same node of ``b``."""
     taken = np.zeros(b.sizes.nodes + 1, bool)
     taken[to_b[to_b >= 0]] = True
     return np.where((to_b < 0) & (match >= 0) & ~taken[match], match, to_b)
 
 
 def _decided_by_cables(a: Fabric, b: Fabric, by_guid: np.ndarray) -> np.ndarray:
-    """Match nodes by name if their GUID leads to another node but most cables agree with the name."""
+    """Match a node by its name, instead of its GUID, if the two match different nodes and most
+    cables confirm the name."""
     by_name = _match(*_name_numbers(a, b))
     conflict = (by_guid >= 0) & (by_name >= 0) & (by_guid != by_name)
     if not conflict.any():
@@ -68,8 +71,8 @@ def _decided_by_cables(a: Fabric, b: Fabric, by_guid: np.ndarray) -> np.ndarray:
 
 
 def _by_place(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """Add renamed nodes to ``to_b``, starting next to nodes that match. A part in which every node
-    was renamed starts from equal generated GUIDs."""
+    """Add renamed nodes to ``to_b``, beginning with the neighbours of matched nodes. If all nodes
+    of a part were renamed, the search begins at equal generated GUIDs."""
     nameless = (real_guids(a) == 0, real_guids(b) == 0)
     to_b = _outwards(a, b, to_b, nameless)
     left = [(to_b < 0) & nameless[0], nameless[1].copy()]
@@ -83,7 +86,8 @@ def _by_place(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
 
 
 def _outwards(a: Fabric, b: Fabric, to_b: np.ndarray, nameless: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Match nodes by their cables to matching nodes, until no further node matches."""
+    """Match nodes by their cables to nodes that already match, until no further node can be
+    matched."""
     while True:
         free = np.ones(b.sizes.nodes, bool)
         free[to_b[to_b >= 0]] = False
@@ -98,7 +102,8 @@ def _outwards(a: Fabric, b: Fabric, to_b: np.ndarray, nameless: tuple[np.ndarray
         there &= (a.node_type[node] == b.node_type[other]) & (a.node_nports[node] == b.node_nports[other])
         anchored = np.bincount(node, minlength=a.sizes.nodes)
         pairs, votes = np.unique(np.stack([node[there], other[there]]), axis=1, return_counts=True)
-        pairs = pairs[:, 2 * votes > anchored[pairs[0]]]  # more than half, so at most one node of b per node of a
+        # more than half of the votes, so at most one node of b matches a node of a
+        pairs = pairs[:, 2 * votes > anchored[pairs[0]]]
         once = np.bincount(pairs[1], minlength=b.sizes.nodes)[pairs[1]] == 1
         if not once.any():
             return to_b
@@ -107,8 +112,8 @@ def _outwards(a: Fabric, b: Fabric, to_b: np.ndarray, nameless: tuple[np.ndarray
 
 
 def _supported(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """Return whether more than half of each node's cables connect the same ports in ``b`` (bool[a's
-    nodes])."""
+    """Return, for each node of ``a``, whether more than half of its cables connect the same ports
+    in ``b`` (bool[nodes])."""
     port_b = ports_in_b(a, b, to_b)
     port = np.flatnonzero(a.port_peer >= 0)
     same = (port_b[port] >= 0) & (b.port_peer[np.maximum(port_b[port], 0)] == port_b[a.port_peer[port]])
@@ -117,20 +122,21 @@ def _supported(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
 
 
 def plain_name(name: str) -> str:
-    """Return the name without ``/U1``: ibdm calls the chip of a one-chip system ``leaf-1/U1``,
-    other sources ``leaf-1``."""
+    """Return the name without ``/U1``. The chip of a one-chip system is called ``leaf-1/U1`` by
+    ibdm, and ``leaf-1`` by other sources."""
     return name.strip().removesuffix("/U1")
 
 
 def real_guids(f: Fabric) -> np.ndarray:
-    """Return the NodeGUIDs, with 0 for generated ones: those only number the nodes, so equal values mean nothing."""
+    """Return the NodeGUIDs, with 0 for generated GUIDs. These only number the nodes, so equal ones
+    do not mean the same device."""
     generated = ((f.node_guid >> np.uint64(40)) == np.uint64(GUID_BASE >> 40)) | (f.node_stated & Stated.NODE_GUID == 0)
     return np.where(generated, np.uint64(0), f.node_guid)
 
 
 def port_guids(f: Fabric) -> np.ndarray:
-    """Return the GUID of the first linked port of each adapter, which iblinkinfo prints instead of
-    the NodeGUID; 0 for other nodes."""
+    """Return, for each adapter, the PortGUID of its first linked port, which iblinkinfo prints
+    instead of the NodeGUID. Other nodes have 0."""
     out = np.zeros(f.sizes.nodes, np.uint64)
     ports = np.flatnonzero((f.port_peer >= 0) & ~f.is_switch[f.port_node])[::-1]
     out[f.port_node[ports]] = f.port_guid[ports]
@@ -138,7 +144,7 @@ def port_guids(f: Fabric) -> np.ndarray:
 
 
 def _match(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Match rows of ``a`` to ``b`` by keys that occur exactly once on both sides (0 = no key)."""
+    """Match rows of ``a`` and ``b`` with equal keys that are unique on each side (0 = no key)."""
     keys, back = np.unique(np.concatenate([a, b]), return_inverse=True)
     in_a, in_b = (np.bincount(k, minlength=len(keys)) for k in (back[: len(a)], back[len(a) :]))
     row = np.full(len(keys), -1, np.int32)
@@ -148,8 +154,8 @@ def _match(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def ports_in_b(a: Fabric, b: Fabric, to_b: np.ndarray) -> np.ndarray:
-    """Return the same port of ``b`` for each port of ``a`` (int32[ports]); -1 if the node was
-    removed or has no such port."""
+    """Return, for each port of ``a``, the port of ``b`` with the same number on the matching node
+    (int32[ports]); -1 if the node was removed or has no such port."""
     node = to_b[a.port_node] if a.sizes.ports else np.zeros(0, np.int32)
     kept = np.maximum(node, 0)
     if not b.sizes.nodes:

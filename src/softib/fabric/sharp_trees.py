@@ -1,4 +1,5 @@
-"""Aggregation trees, read from the tables of aggregation nodes: each QP is followed to the node at its other end."""
+"""SHARP trees, read from the tables of the aggregation nodes: each QP is followed to the node of
+its peer."""
 
 from __future__ import annotations
 
@@ -12,14 +13,15 @@ from softib.iba.vendor.sharp import ENABLED, STREAMING, QPCConfig, QuotaConfig, 
 __all__ = ["ABSENT", "ROOT", "SharpTree", "inside_switches", "sharp_trees"]
 
 ROOT, ABSENT = -1, -2
-"""Values of ``SharpTree.parent``: ROOT has no parent, ABSENT is not in the tree."""
+"""Values of ``SharpTree.parent``: ROOT = the node has no parent, ABSENT = the node is not in the
+tree."""
 
 
 @dataclass(frozen=True)
 class SharpTree:
-    """An aggregation tree. ``parent`` int32[sharps]: row of each aggregation node's parent, or ROOT
-    or ABSENT. ``osts``, ``buffers`` (bytes) and ``payload`` (bytes per operation) are the smallest
-    quota of its nodes; 0 = not set."""
+    """A SHARP tree. ``parent`` int32[sharps]: the row of each aggregation node's parent, or ROOT or
+    ABSENT. ``osts`` (outstanding operations), ``buffers`` (bytes) and ``payload`` (bytes per
+    operation) are the smallest quota that any node of the tree has; 0 = not set."""
 
     tree: int
     parent: np.ndarray
@@ -30,8 +32,8 @@ class SharpTree:
 
 
 def inside_switches(fabric: Fabric) -> np.ndarray:
-    """Return the ports of links between switches and their aggregation nodes (bool[ports]). These
-    links are inside the switch: they have no cable and no rate limit."""
+    """Return a mask (bool[ports]) of the ports that connect a switch with its aggregation node.
+    Such a link is inside the switch: it has no cable and no rate limit."""
     inside = np.zeros(fabric.sizes.ports, bool)
     ports = fabric.node_base[fabric.sharp_node] + 1
     inside[ports] = True
@@ -40,9 +42,9 @@ def inside_switches(fabric: Fabric) -> np.ndarray:
 
 
 def sharp_trees(fabric: Fabric) -> list[SharpTree]:
-    """Return the enabled trees, ascending. A parent counts if the child's QP is enabled and leads
-    to the LID of an aggregation node that has an enabled tree with the same ID. A node whose QP
-    leads nowhere is a ROOT."""
+    """Return the enabled trees, ascending by ID. A node has a parent if its QP is enabled, and the
+    QP's peer has the LID of an aggregation node that has an enabled tree with the same ID.
+    Otherwise the node is a ROOT."""
     f = fabric
     if not f.sharp_tree.any():
         return []

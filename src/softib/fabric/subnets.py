@@ -1,6 +1,6 @@
-"""The subnets of a fabric: parts joined by cables and switches. Adapters forward nothing, so a host
-may have ports on several subnets. Each subnet has separate LIDs and a separate subnet manager (IBA
-4.1.3)."""
+"""The subnets of a fabric, each of which is a part connected by cables and switches. Adapters
+forward no packets, so a host may have ports on several subnets. Each subnet has its own LIDs and
+subnet manager (IBA 4.1.3)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["in_largest", "managed_subnets", "master_port", "one_subnet", "subnet
 
 
 def subnet_of(fabric: Fabric) -> np.ndarray:
-    """Return a subnet number for each port (int64[ports]), whether links are up or down."""
+    """Return a subnet number for each port (int64[ports]). Links that are down connect too."""
     f = fabric
     device = np.where(f.is_switch[f.port_node], f.node_base[f.port_node], np.arange(f.sizes.ports))
     cabled = np.flatnonzero(f.port_peer >= 0)
@@ -27,15 +27,16 @@ def subnet_of(fabric: Fabric) -> np.ndarray:
 
 
 def in_largest(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    """Return those of ``ports`` that are on the subnet with most of them (on a tie, the first such subnet)."""
+    """Return those of ``ports`` that are on the subnet with the most of them. If several have the
+    same number, the first such subnet is used."""
     _, part, size = np.unique(subnet_of(fabric)[ports], return_inverse=True, return_counts=True)
     largest = size[part] == size.max(initial=0)
     return ports[largest & (part == part[np.argmax(largest)])] if len(ports) else ports
 
 
 def master_port(fabric: Fabric, ends: np.ndarray) -> int:
-    """Return the end port among ``ends`` of one subnet whose LID is the most common MasterSMLID; -1
-    if no port has this LID."""
+    """Return the port of the master subnet manager: the end port among ``ends``, all of one subnet,
+    whose LID is the most common MasterSMLID. -1 if no port has this LID."""
     masters = np.bincount(PortInfo.master_sm_lid.get(fabric.port_info[ends]), minlength=1)
     masters[0] = 0
     owner = ends[fabric.lid[ends] == int(masters.argmax())] if masters.any() else ends[:0]
@@ -43,9 +44,9 @@ def master_port(fabric: Fabric, ends: np.ndarray) -> int:
 
 
 def managed_subnets(fabric: Fabric) -> list[np.ndarray]:
-    """Return the end ports of each subnet programmed by a manager on it, the one with most hosts
-    first. A part that lost its cables to the manager is not a separate subnet, because no port in
-    it has the manager's LID."""
+    """Return the end ports of each subnet that its own manager programmed, beginning with the
+    subnet with the most hosts. A part that lost its cables to the manager is not a separate subnet,
+    because no port in it has the manager's LID."""
     subnet, ends = subnet_of(fabric), fabric.end_ports()
     order = np.argsort(subnet[ends], kind="stable")
     _, first = np.unique(subnet[ends][order], return_index=True)
@@ -54,9 +55,9 @@ def managed_subnets(fabric: Fabric) -> list[np.ndarray]:
 
 
 def subnets_by_lids(fabric: Fabric) -> list[np.ndarray]:
-    """Return the end ports with LIDs of each subnet, if LIDs occur on several subnets.
-    (Disconnected parts of one subnet have no LID in common.) Empty if all LIDs belong to one
-    subnet."""
+    """If LIDs occur more than once, return the end ports that have LIDs, grouped by subnet.
+    (Disconnected parts of one subnet have no LID in common.) Return an empty list if all LIDs
+    belong to one subnet."""
     ends = fabric.end_ports()
     ends = ends[fabric.lid[ends] > 0]
     subnet = subnet_of(fabric)[ends]
@@ -68,8 +69,8 @@ def subnets_by_lids(fabric: Fabric) -> list[np.ndarray]:
 
 
 def one_subnet(fabric: Fabric, ends: np.ndarray) -> Fabric:
-    """Return a copy in which only the end ports ``ends`` have LIDs, and only their switches have
-    tables."""
+    """Return a copy of the fabric in which only ``ends`` have LIDs, and only switches on their
+    subnet have tables."""
     fabric = fabric.copy()
     others = np.setdiff1d(fabric.end_ports(), ends)
     PortInfo.lid.set(fabric.port_info, 0, others)

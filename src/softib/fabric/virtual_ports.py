@@ -1,8 +1,8 @@
 """Virtual ports of adapters (SR-IOV functions of Mellanox HCAs).
 
-Virtual port 0 is the physical function: it has the PortGUID and the port's LID. Each other virtual
-port belongs to a separate virtual HCA with one port. Their attributes are in
-:mod:`softib.iba.vendor.vports`; agents answer MADs for them (``agents/kernels/vports``).
+Virtual port 0 is the physical function; it has the PortGUID and the port's LID. Each other virtual
+port belongs to its own virtual HCA with one port. :mod:`softib.iba.vendor.vports` declares the
+attributes of virtual ports; agents answer MADs for them (``agents/kernels/vports``).
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ from softib.iba.vendor.vports import VPORT_GUIDS, VPORT_PKEYS, VirtualizationInf
 __all__ = ["MOST_FUNCTIONS", "give_virtual_ports", "plan_virtual_ports", "power_up_vports"]
 
 MOST_FUNCTIONS = 255
-"""Maximum number of virtual functions of a port: their GUIDs number them in one byte."""
+"""Maximum number of virtual functions of a port. A function's GUID contains its index in one
+byte."""
 LOCALLY_ADMINISTERED, INDEX_AT = 0x0200_0000_0000_0000, 40
-"""The GUID of a function is its port's GUID with the locally-administered bit set and the index in
-the last byte of the OUI."""
+"""A function's GUID is its port's GUID with the locally-administered bit set, and with the
+function's index in the last byte of the OUI."""
 
 
 def plan_virtual_ports(fabric: Fabric, wanted: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (functions int64[ports], require_lids bool[ports]) for ``virtual_ports`` of a file.
-    Its keys are host names with wildcards ``*`` and ``?``; the last match counts. Raises
-    :class:`InputError` for a name that matches no host; its ``parameter`` is the name."""
+    """Return (functions int64[ports], require_lids bool[ports]) as ``virtual_ports`` of a fabric
+    file states them. Keys of ``wanted`` are host names with wildcards ``*`` and ``?``; if several
+    match a host, the last is used. Raises :class:`InputError` for a name that matches no host; the
+    error's ``parameter`` is the name."""
     functions, lids = np.zeros(fabric.sizes.ports, np.int64), np.zeros(fabric.sizes.ports, bool)
     hosts = np.flatnonzero(fabric.is_host)
     names = [fabric.node_name(int(node)) for node in hosts]
@@ -48,11 +50,11 @@ def plan_virtual_ports(fabric: Fabric, wanted: dict[str, Any]) -> tuple[np.ndarr
 
 
 def give_virtual_ports(fabric: Fabric, functions: np.ndarray, lid_required: np.ndarray) -> None:
-    """Give ports ``functions`` (int64[ports]) virtual functions each, all in use, replacing earlier
-    ones. To be called before a manager configures the fabric. ``lid_required`` bool[ports]: the
-    subnet manager gives each a separate LID.
+    """Create virtual functions on ports and replace earlier ones. ``functions`` (int64[ports]) is
+    the number per port; all are in use. Call this before a manager configures the fabric.
+    ``lid_required`` bool[ports]: the subnet manager must assign a LID to each function of the port.
 
-    Raises :class:`InputError` beyond :data:`MOST_FUNCTIONS`.
+    Raises :class:`InputError` for more than :data:`MOST_FUNCTIONS` functions.
     """
     if int(functions.max(initial=0)) > MOST_FUNCTIONS:
         raise InputError(f"{int(functions.max())} virtual functions on a port; the maximum is {MOST_FUNCTIONS}")
@@ -100,8 +102,8 @@ def give_virtual_ports(fabric: Fabric, functions: np.ndarray, lid_required: np.n
 
 
 def power_up_vports(fabric: Fabric) -> None:
-    """Reset the MAD-written state of virtual ports to power-up values. Those in use wait for a
-    manager, with the default partition and without a LID."""
+    """Reset all values of virtual ports that MADs write to their power-up values. Virtual ports in
+    use then have the default partition and no LID, until a manager configures them."""
     info, used = fabric.vport_info, fabric.vport_enabled > 0
     VPortInfo.vport_state.set(info, np.where(used, PortState.INIT, PortState.DOWN))
     for field in (

@@ -1,1 +1,2 @@
-"""Facts of one host: its adapters, ports and PCIe links, from /sys or a copy of it; compared with a manifest."""
+"""Facts of one host (its adapters, ports and PCIe links), read from /sys or a copy of it, and their comparison with a
+manifest."""

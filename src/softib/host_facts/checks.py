@@ -15,13 +15,13 @@ __all__ = ["NodeFault", "counters_of", "node_faults"]
 
 ACTIVE = "ACTIVE"
 LEAST_HOURS = 1 / 60
-"""Minimum span in hours for the allowed rise of a counter: counters read again within a minute may rise as in a
-minute."""
+"""Minimum time in hours for which the allowed rise of a counter is computed: counters that are read again within a
+minute may rise as much as in a whole minute."""
 
 
 @dataclass(frozen=True)
 class NodeFault(Result):
-    """A difference of a host from its expected state."""
+    """One way in which a host differs from its expected state."""
 
     check: str
     """``adapter-missing``, ``port-state``, ``rate``, ``lanes``, ``firmware``, ``psid``, ``pcie``,
@@ -39,7 +39,8 @@ class NodeFault(Result):
 def node_faults(
     host: HostFacts, manifest: Manifest, before: Mapping[str, Any] | None = None, hours: float = 0.0
 ) -> list[NodeFault]:
-    """Return how ``host`` deviates from its manifest. ``before``: its counters (:func:`counters_of`) ``hours`` ago.
+    """Return how ``host`` deviates from its manifest. ``before``: the host's counters (:func:`counters_of`) ``hours``
+    ago.
 
     If a manifest does not state otherwise, every InfiniBand port must be ACTIVE, every PCIe link as fast and wide as
     its card, and all ports of one kind of adapter as fast as the fastest.
@@ -121,7 +122,7 @@ def _of_counters(
         now, then = p.counters.get(name), last.get(name)
         if now is None or not isinstance(then, int):
             continue
-        risen = now - then if now >= then else now  # cleared since
+        risen = now - then if now >= then else now  # smaller: the counter was cleared meanwhile
         if risen > limit * max(hours, LEAST_HOURS) and risen > 0:
             text = f"{name} up by {risen:,} in {hours:.2g} h"
             yield NodeFault("counter", a.name, p.number, f"{name} up by {limit:g} an hour at most", text)

@@ -31,14 +31,14 @@ class PortFacts(Result):
     physical_state: str
     link_layer: str
     rate: str
-    """Text of the kernel: ``400 Gb/sec (4X NDR)``."""
+    """The kernel's text, for example ``400 Gb/sec (4X NDR)``."""
     gbps: float
     """The number in ``rate``; 0: unknown."""
     lanes: int
     lid: int
     sm_lid: int
     gids: list[str]
-    """Without empty entries."""
+    """GIDs in the order of the table, without empty entries."""
     pkeys: list[int]
     """P_Keys in the order of the table, without empty entries."""
     counters: dict[str, int]
@@ -51,7 +51,7 @@ class AdapterFacts(Result):
     name: str
     """Name in libibverbs: ``mlx5_0``."""
     kind: str
-    """hca_type, for example ``MT4129``."""
+    """The kernel's hca_type, for example ``MT4129``."""
     firmware: str
     psid: str
     """The kernel's board_id."""
@@ -60,7 +60,7 @@ class AdapterFacts(Result):
     """PCI address; empty: unknown."""
     pcie: PcieLink | None
     numa_node: int
-    """-1: none, or unknown."""
+    """-1: the host has no NUMA nodes, or the node is unknown."""
     virtual_functions: int
     ports: list[PortFacts]
 

@@ -8,7 +8,7 @@ adapters:
     pcie: {gts: 32, width: 16}   # at least
     ports:
       1: {state: ACTIVE, gbps: 400, lanes: 4, link_layer: InfiniBand, gids: 1, pkeys: [0xffff]}
-counters: {symbol_error: 10}     # the most that each may rise in an hour
+counters: {symbol_error: 10}     # largest rise in an hour
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ COUNTERS = {
     "excessive_buffer_overrun_errors": 0,
     "VL15_dropped": 10,
 }
-"""Counters that are checked, and the largest rise of each in an hour if a manifest does not state one (softib's choice;
-a link with the specification's bit error rate of 1e-12 has fewer symbol errors)."""
+"""The counters that are checked, and the largest rise of each in an hour if the manifest does not state one. softib
+chose these values; a link with the specification's bit error rate of 1e-12 has fewer symbol errors."""
 
 MOST = 1 << 20
 """Largest size of a manifest in bytes."""
@@ -44,7 +44,8 @@ MOST = 1 << 20
 
 @dataclass(frozen=True)
 class PortWanted:
-    """None: not checked. ``gbps``, ``lanes``, ``gids``: minimum values. ``pkeys``: all of these must be present."""
+    """The expected state of a port; fields that are None are not checked. ``gbps``, ``lanes``, ``gids`` are minimum
+    values. All of ``pkeys`` must be in the port's table."""
 
     state: str | None = None
     link_layer: str | None = None
@@ -56,7 +57,8 @@ class PortWanted:
 
 @dataclass(frozen=True)
 class AdapterWanted:
-    """``count`` None: one or more adapters match. ``gts``, ``width`` of PCIe: minimum; None: the card's maximum."""
+    """The expected state of adapters. ``count``: number of adapters that match; None: one or more. ``gts`` and
+    ``width``: minimum of the PCIe link; None: the card's maximum."""
 
     count: int | None = None
     firmware: str | None = None
@@ -68,7 +70,8 @@ class AdapterWanted:
 
 @dataclass(frozen=True)
 class Manifest:
-    """``adapters`` by name or pattern; ``counters``: the largest rise of each in an hour."""
+    """The expected state of a host. ``adapters``: by name or pattern. ``counters``: the largest rise of each counter in
+    an hour."""
 
     adapters: Mapping[str, AdapterWanted] = field(default_factory=dict)
     counters: Mapping[str, float] = field(default_factory=lambda: dict(COUNTERS))
@@ -150,7 +153,7 @@ def _text(value: Any, where: str) -> str | None:
 
 
 def recorded(host: HostFacts) -> dict[str, Any]:
-    """Return the manifest of a host as it is now, for YAML."""
+    """Return a manifest that the host meets now, as values for YAML."""
     return {"adapters": {a.name: _recorded_adapter(a) for a in host.adapters}, "counters": dict(COUNTERS)}
 
 

@@ -1,5 +1,5 @@
-"""Faults of hosts' software stacks: conflicts with the host's own hardware, with the support matrix, and with the other
-hosts."""
+"""Faults in the software stacks of hosts: a version or setting conflicts with the host's hardware or the support
+matrix, or differs from that of the other hosts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ VF_SOURCE = "MLNX_OFED 24.10 documentation, Single Root IO Virtualization"
 
 @dataclass(frozen=True)
 class StackFault(Result):
-    """A difference of a software stack from its expected state. ``source``: of the requirement, or ``hosts`` if the
-    other hosts have another value."""
+    """One way in which a software stack differs from its expected state. ``source``: where the requirement comes from;
+    ``hosts`` if the other hosts have another value."""
 
     check: str
     host: str
@@ -99,9 +99,9 @@ def _virtual_functions(host: HostStack) -> Iterator[StackFault]:
 
 
 def _mixed(hosts: Sequence[HostStack], refused: set[tuple[str, str, str]]) -> Iterator[tuple[str, StackFault]]:
-    """Yield facts that differ between adapters of one kind, and between hosts. The value that most of them have is
-    expected of the others. A value that is ``refused`` anywhere (source, fact, place) is never expected; without such a
-    majority the values only differ."""
+    """Yield facts that differ between adapters of one kind, and between hosts. If most of them have the same value, the
+    others are expected to have it too, except a value that is ``refused`` anywhere (source, fact, place). Without such
+    a majority, the finding only reports that the values differ."""
     groups: dict[tuple[str, str], list[tuple[HostStack, StackFact]]] = defaultdict(list)
     for host in hosts:
         for fact in host.settings:

@@ -1,5 +1,5 @@
-"""The software stack of a host as facts: versions and settings, each a name and a value, from a folder that
-``collect_stack.sh`` filled, or a copy of a host's files in the same layout."""
+"""The software stack of a host as facts. A fact is the name and the value of a version or setting. Facts are read from
+a folder that ``collect_stack.sh`` filled, or from a copy of a host's files in the same layout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = (
     *("mtu", "ipoib-mtu", "numa-distance", "iommu", "gpu", "gpu-numa-node", "relaxed-ordering", "max-read-request"),
     "acs",
 )
-"""Names of facts, without those of settings (:func:`is_name`)."""
+"""Names of facts, except those that are made from the names of settings (:func:`is_name`)."""
 
 
 def is_name(name: str) -> bool:
@@ -60,19 +60,19 @@ class HostStack(Result):
 
     host: str
     source: str
-    """The folder, archive or address that it was read from."""
+    """The folder, archive or address from which the facts were read."""
     adapters: list[AdapterFacts]
     settings: list[StackFact]
     unread: list[str]
 
     def values(self, name: str) -> list[str]:
-        """Return values of all facts of that name."""
+        """Return the values of all facts with that name."""
         return [f.value for f in self.settings if f.name == name]
 
 
 def read_stack(root: str | os.PathLike[str], source: str = "") -> HostStack:
-    """Return the facts of the host whose files are below ``root``. Raises :class:`InputError` if it
-    has none."""
+    """Return the facts of the host whose files are below ``root``. Raises :class:`InputError` if there are no such
+    files."""
     host = read_host(root)
     files = FileReader()
     top = Path(root)
@@ -200,7 +200,7 @@ def _numa(files: FileReader, top: Path) -> Iterator[StackFact]:
 
 GPU_VENDORS = ("0x10de", "0x1002")
 LSPCI_MOST = 16 << 20
-"""Largest number of bytes read of lspci's output."""
+"""Number of bytes of lspci's output that are read at most."""
 
 
 def _pci(files: FileReader, top: Path, host: HostFacts) -> Iterator[StackFact]:

@@ -1,4 +1,5 @@
-"""The support matrix: requirements of facts, each with its source, from a TOML file that a site can extend."""
+"""The support matrix: requirements that the facts of a host must meet, each with its source, from a TOML file. A site
+can add a file."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ CONDITIONS = ("minimum", "equals", "differs")
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """A requirement. ``required``: a host without the fact does not meet it."""
+    """A requirement. ``required``: a host that lacks the fact does not meet it."""
 
     fact: str
     kind: str = ""
@@ -43,7 +44,7 @@ class MatrixRow:
         return all(any(fnmatchcase(v, pattern) for v in host.values(name)) for name, pattern in self.when.items())
 
     def concerns(self, fact: StackFact) -> bool:
-        """Return whether the rule applies to this fact."""
+        """Return whether the requirement applies to this fact."""
         return fact.name == self.fact and self.kind in ("", fact.kind)
 
     def met(self, value: str) -> bool:
@@ -66,7 +67,7 @@ def _order(version: str) -> tuple[float, ...]:
 
 
 def read_matrix(path: str | os.PathLike[str] | None = None) -> list[MatrixRow]:
-    """Return softib's rows, with those of the file ``path``. Raises :class:`InputError` in one
+    """Return softib's rows, changed and extended by those of the file ``path``. Raises :class:`InputError` in one
     line."""
     builtin = _rows(files("softib.host_facts").joinpath("support_matrix.toml").read_text(), "support_matrix.toml")
     rows = {(r.fact, r.kind): r for r in builtin}
@@ -81,7 +82,7 @@ def read_matrix(path: str | os.PathLike[str] | None = None) -> list[MatrixRow]:
 
 
 def _remove(rows: dict[tuple[str, str], MatrixRow], row: MatrixRow, where: str) -> None:
-    """Remove the row of a fact and kind; without a kind, all rows of the fact."""
+    """Remove the row for a fact and a kind of adapter; without a kind, all rows for the fact."""
     matches = [key for key in rows if key[0] == row.fact and row.kind in ("", key[1])]
     if not matches:
         kinds = ", ".join(kind for fact, kind in rows if fact == row.fact and kind)
@@ -123,7 +124,8 @@ def _row(row: Any, where: str) -> MatrixRow:
 
 
 def requirements_of(host: HostStack, rows: list[MatrixRow]) -> Iterator[tuple[MatrixRow, StackFact | None]]:
-    """Yield requirements that the host does not meet, with the fact; None: the host lacks it."""
+    """Yield each requirement that the host does not meet, with the fact that conflicts with it (None: the host lacks
+    the fact)."""
     for row in rows:
         if not row.applies(host):
             continue

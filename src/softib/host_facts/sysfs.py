@@ -16,17 +16,17 @@ from softib.host_facts.facts import AdapterFacts, HostFacts, PcieLink, PortFacts
 __all__ = ["FileReader", "read_host"]
 
 MOST = 1 << 16
-"""Largest number of bytes read of a file."""
+"""Number of bytes of a file that are read at most."""
 CLASS = Path("sys/class/infiniband")
 EMPTY_GID = re.compile(r"^[0:]*$|:0000:0000:0000:0000$")
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def read_host(root: str | os.PathLike[str] = "/", name: str = "") -> HostFacts:
-    """Return the facts of the host whose file system ``root`` is; ``root`` may also be the folder
-    ``infiniband`` of its /sys/class. A missing file makes its fact unknown.
+    """Return the facts of a host. ``root`` is the root of its file system, or the folder ``infiniband`` of its
+    /sys/class. A missing file makes its fact unknown.
 
-    Raises :class:`InputError` if ``root`` has no folder of adapters and is no file system.
+    Raises :class:`InputError` if ``root`` is neither.
     """
     top = Path(root)
     if not top.is_dir():
@@ -58,7 +58,7 @@ class FileReader:
         except (FileNotFoundError, NotADirectoryError):
             return ""
         except OSError as error:
-            if error.errno != 22:  # EINVAL: an entry of a GID table that is not used
+            if error.errno != 22:  # EINVAL: an unused entry of a GID table
                 self.unread.append(f"{shown(str(path))}: {os_reason(error)}")
             return ""
 
@@ -67,7 +67,7 @@ class FileReader:
         return shown(self.text(path).partition("\n")[0].strip())
 
     def number(self, path: Path, otherwise: int = 0) -> int:
-        """Return the number in the file."""
+        """Return the number in the file; ``otherwise`` if there is none."""
         try:
             return int(self.line(path), 0)
         except ValueError:
@@ -150,5 +150,5 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _named(text: str) -> str:
-    """Return ``ACTIVE`` of ``4: ACTIVE``."""
+    """Return the name in a text like ``4: ACTIVE``."""
     return text.partition(":")[2].strip() or text

@@ -1,5 +1,6 @@
-"""The specification as data: wire structures (declared once), constants and link rates.
+"""The InfiniBand specification as data: wire structures (each declared once), constants and link
+rates.
 
-Sources: InfiniBand Architecture Specification, volume 1, release 1.3 and later ("IBA" below, with
-the section).
+Source: InfiniBand Architecture Specification, volume 1, release 1.3 and later. It is called "IBA"
+below, followed by the section.
 """

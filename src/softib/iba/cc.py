@@ -1,7 +1,7 @@
 """Congestion control attributes (IBA annex A10.4.3), declared once.
 
-Class 0x21, class version 2. The CC_Key is at byte 24 of the MAD and the attribute at byte 64.
-CongestionLog is an exception: it begins at byte 32 and includes the log area.
+The class is 0x21, class version 2. The CC_Key is at byte 24 of the MAD, and the attribute at byte
+64. Only CongestionLog begins at byte 32, because it includes the log area.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ __all__ = [
 CC_CLASS_VERSION = 2
 CC_KEY_AT = 24
 CC_LOG_AT = 32
-"""Offset of CongestionLog in the MAD."""
+"""Offset of the attribute CongestionLog in the MAD."""
 CCT_BLOCK = 64
-"""Entries of a CongestionControlTable block; AttributeModifier is the block."""
+"""Number of entries in a CongestionControlTable block. AttributeModifier is the number of the
+block."""
 SWITCH_PORT_BLOCK = 48
-"""Ports of a SwitchPortCongestionSetting block, as in ibccquery and ibccconfig: they use all of the
-192 bytes. (OpenSM's header declares 32, but its congestion manager never sends the attribute.)"""
+"""Number of ports in a SwitchPortCongestionSetting block, as in ibccquery and ibccconfig, which use
+all of the 192 bytes. (OpenSM's header declares 32, but its congestion manager never sends the
+attribute.)"""
 
 
 class CongestionInfo(Structure, size=4, attr=0x11, section="A10.4.3.3"):
-    """Capabilities of the node."""
+    """Congestion control capabilities of the node."""
 
     congestion_info = field(16, "bit 0: credit starvation (switches)")
     control_table_cap = field(8, "CA: blocks of 64 entries of its CongestionControlTable")
@@ -58,7 +60,7 @@ class CongestionKeyInfo(Structure, size=16, attr=0x12, section="A10.4.3.4"):
 
 
 class CongestionLogSwitch(Structure, size=224, attr=0x13, section="A10.4.3.5"):
-    """The last 15 packets that a switch marked; entries are CongestionLogEventSwitch."""
+    """The last 15 packets that a switch marked. Each entry is a CongestionLogEventSwitch."""
 
     log_type = field(8, "1")
     congestion_flags = field(8, "bit 0: credit starvation occurred")
@@ -69,7 +71,7 @@ class CongestionLogSwitch(Structure, size=224, attr=0x13, section="A10.4.3.5"):
 
 
 class CongestionLogEventSwitch(Structure, size=12, section="A10.4.3.5"):
-    """A marked packet."""
+    """A packet that a switch marked."""
 
     slid = field(16, "source of the packet")
     dlid = field(16, "destination of the packet")
@@ -79,7 +81,7 @@ class CongestionLogEventSwitch(Structure, size=12, section="A10.4.3.5"):
 
 
 class CongestionLogCA(Structure, size=224, attr=0x13, section="A10.4.3.5"):
-    """The last 13 flows of a CA port that reached their threshold; entries are
+    """The last 13 flows of a CA port that reached their threshold. Each entry is a
     CongestionLogEventCA."""
 
     log_type = field(8, "2")
@@ -92,7 +94,7 @@ class CongestionLogCA(Structure, size=224, attr=0x13, section="A10.4.3.5"):
 
 
 class CongestionLogEventCA(Structure, size=16, section="A10.4.3.5"):
-    """A flow whose CCTI reached the threshold."""
+    """A flow whose CCTI reached its threshold."""
 
     local_qp = field(24, "QP of the flow")
     sl = field(4, "SL of the flow")
@@ -105,7 +107,8 @@ class CongestionLogEventCA(Structure, size=16, section="A10.4.3.5"):
 
 
 class SwitchCongestionSetting(Structure, size=76, attr=0x14, section="A10.4.3.6"):
-    """Congestion marking of a switch. A Set changes the components whose bit in ControlMap is set."""
+    """How a switch marks congestion. A Set changes the components whose bit in ControlMap is
+    set."""
 
     control_map = field(32, "bit 0 VictimMask, 1 CreditMask, 2 Threshold and PacketSize, 3 CS_…, 4 MarkingRate")
     victim_mask = array(32, 8, "256 bits: ports that also mark victims, port 0 last")
@@ -120,7 +123,7 @@ class SwitchCongestionSetting(Structure, size=76, attr=0x14, section="A10.4.3.6"
 
 
 class SwitchPortCongestionSettingElement(Structure, size=4, section="A10.4.3.7"):
-    """Congestion setting of one port of a switch."""
+    """How one port of a switch marks congestion."""
 
     valid = field(1, "1: the port does not follow SwitchCongestionSetting")
     control_type = field(1, "0: threshold of marking, 1: of credit starvation")
@@ -131,13 +134,13 @@ class SwitchPortCongestionSettingElement(Structure, size=4, section="A10.4.3.7")
 
 
 class SwitchPortCongestionSetting(Structure, size=192, attr=0x15, section="A10.4.3.7"):
-    """A block of 48 ports, one SwitchPortCongestionSettingElement each."""
+    """A block of 48 ports, with one SwitchPortCongestionSettingElement per port."""
 
     elements = array(192, 8, "48 entries of 4 bytes, port 48 * block first")
 
 
 class CACongestionEntry(Structure, size=8, section="A10.4.3.8"):
-    """Reaction of one SL's flows to BECNs."""
+    """How the flows of one SL react to BECNs."""
 
     ccti_timer = field(16, "1.024 us units until the CCTI decreases by one")
     ccti_increase = field(8, "increase of the CCTI by a BECN")
@@ -146,7 +149,7 @@ class CACongestionEntry(Structure, size=8, section="A10.4.3.8"):
 
 
 class CACongestionSetting(Structure, size=132, attr=0x16, section="A10.4.3.8"):
-    """Reaction of a CA port's flows to BECNs. A Set changes the entries of the SLs in ControlMap."""
+    """How a CA port's flows react to BECNs. A Set changes the entries of the SLs in ControlMap."""
 
     port_control = field(16, "bit 0: 0 each QP, 1 each SL of the port is throttled")
     control_map = field(16, "SLs whose entries a Set changes")
@@ -154,7 +157,7 @@ class CACongestionSetting(Structure, size=132, attr=0x16, section="A10.4.3.8"):
 
 
 class CongestionControlTable(Structure, size=132, attr=0x17, section="A10.4.3.9"):
-    """Injection delays by CCTI, in blocks of 64."""
+    """The injection delay of each CCTI, in blocks of 64."""
 
     ccti_limit = field(16, "largest CCTI")
     _reserved0 = reserved(16)
@@ -162,6 +165,6 @@ class CongestionControlTable(Structure, size=132, attr=0x17, section="A10.4.3.9"
 
 
 class TimeStamp(Structure, size=4, attr=0x18, section="A10.4.3.10"):
-    """The port's clock."""
+    """The time of the port's clock."""
 
     timestamp = field(32, "in 1.024 us, wraps")

@@ -1,6 +1,7 @@
 """Communication management MADs (IBA 12.6), declared once. All fields begin at byte 24 of the MAD.
 
-Bytes beyond the fields of the specification (GIDs, private data) are byte arrays.
+Bytes after the fields that the specification names (GIDs, private data) are declared as byte
+arrays.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 CLASS_VERSION = 2
-"""Attributes of the communication management class (IBA 16.7.1)."""
+"""Version of the communication management class (IBA 16.7.1)."""
 
 
 class CmAttr(IntEnum):
@@ -47,7 +48,7 @@ class CmAttr(IntEnum):
 
 
 class Transport(IntEnum):
-    """REQ.transport_service_type; XRC is the extended type 1 with EXTENDED (IBA 12.6.5)."""
+    """REQ.transport_service_type. With EXTENDED, extended type 1 is XRC (IBA 12.6.5)."""
 
     RC = 0
     UC = 1
@@ -56,7 +57,7 @@ class Transport(IntEnum):
 
 
 class RejectReason(IntEnum):
-    """REJ.reason (IBA 12.6.7.2): the reasons that softib sends."""
+    """REJ.reason (IBA 12.6.7.2). Only the reasons that softib sends are listed."""
 
     NO_QP = 1
     NO_RESOURCES = 3
@@ -124,7 +125,7 @@ class REQ(Structure, size=232, attr=0x10, section="12.6.5"):
 
 
 class MRA(Structure, size=232, attr=0x11, section="12.6.6"):
-    """Message receipt acknowledgement: the answer will take longer."""
+    """Message receipt acknowledgement: the sender needs more time to answer."""
 
     local_comm_id = field(32, "the sender's name")
     remote_comm_id = field(32, "the receiver's name")
@@ -136,7 +137,7 @@ class MRA(Structure, size=232, attr=0x11, section="12.6.6"):
 
 
 class REJ(Structure, size=232, attr=0x12, section="12.6.7"):
-    """Reject."""
+    """Rejection of a message."""
 
     local_comm_id = field(32, "communication ID of the sender; 0: none")
     remote_comm_id = field(32, "the receiver's name")
@@ -174,7 +175,7 @@ class REP(Structure, size=232, attr=0x13, section="12.6.8"):
 
 
 class RTU(Structure, size=232, attr=0x14, section="12.6.9"):
-    """Ready to use."""
+    """Ready to use: confirms the REP."""
 
     local_comm_id = field(32, "the sender's name")
     remote_comm_id = field(32, "the receiver's name")
@@ -200,7 +201,7 @@ class DREP(Structure, size=232, attr=0x16, section="12.6.11"):
 
 
 class SIDR_REQ(Structure, size=232, attr=0x17, section="12.11.1"):
-    """Service ID resolution request for the QP that serves an ID."""
+    """Service ID resolution request: asks for the QP that serves a service ID."""
 
     request_id = field(32, "request ID of the sender")
     pkey = field(16, "partition")
@@ -225,7 +226,8 @@ class SIDR_REP(Structure, size=232, attr=0x18, section="12.11.2"):
 
 
 class CmaHeader(Structure, size=36, section="A11.3"):
-    """First bytes of the private data of REQ and SIDR_REQ: IP addresses of the connection (annex A11)."""
+    """First bytes of the private data of REQ and SIDR_REQ: the IP addresses of the connection
+    (annex A11)."""
 
     version = field(8, "0")
     ip_version = field(4, "4 or 6")
@@ -238,4 +240,4 @@ class CmaHeader(Structure, size=36, section="A11.3"):
 MESSAGES: dict[int, type[Structure]] = {
     m.attr: m for m in (REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP) if m.attr is not None
 }
-"""Message by attribute ID."""
+"""Structure of each message by attribute ID."""

@@ -1,4 +1,5 @@
-"""Numbers fixed by the specification. Each group gives its section."""
+"""Numbers that the specification fixes. The comment or docstring of each group states the
+section."""
 
 from __future__ import annotations
 
@@ -7,19 +8,19 @@ from enum import IntEnum, IntFlag
 # -- addresses (IBA 4.1.3) --
 LID_NONE = 0
 LID_UCAST_MAX = 0xBFFF
-"""Highest unicast LID: 49,151 of them, including LMC copies."""
+"""Highest unicast LID. There are 49,151 unicast LIDs, including those that LMC adds."""
 LID_MCAST_MIN = 0xC000
 LID_MCAST_MAX = 0xFFFE
 LID_PERMISSIVE = 0xFFFF
 LFT_NO_ROUTE = 255
 LFT_BLOCK = 64
-"""LIDs per LinearForwardingTable block (IBA 14.2.5.10)."""
+"""Number of LIDs in a LinearForwardingTable block (IBA 14.2.5.10)."""
 PKEY_BLOCK = 32
 MFT_BLOCK = 32
 MFT_PORTS = 16
 GUID_BLOCK = 8
 DEFAULT_PKEY = 0xFFFF
-"""Default partition, full member (bit 15)."""
+"""P_Key of the default partition with full membership (bit 15)."""
 DEFAULT_GID_PREFIX = 0xFE80000000000000
 MAX_SWITCH_PORTS = 254
 MAX_HOPS = 63
@@ -95,11 +96,11 @@ class Method(IntEnum):
 
 
 RESPONSE_BIT = 0x80
-"""Bit of MADHeader.Method that is set in answers (IBA 13.4.5) but not in a TrapRepress."""
+"""Bit of MADHeader.Method that is set in responses (IBA 13.4.5), except in a TrapRepress."""
 
 
 DR_DIRECTION = 0x8000
-"""Bit of MADHeader.Status in directed-route SMPs: set on the return path (IBA 14.2.1.2)."""
+"""Bit of MADHeader.Status in directed-route SMPs. It is set on the return path (IBA 14.2.1.2)."""
 
 
 class MadStatus(IntEnum):
@@ -185,13 +186,13 @@ class CapMask(IntFlag):
 
 
 SM_SUPPORTS_EXTENDED_SPEEDS = 1 << 31
-"""AttributeModifier of PortInfo: the requester supports the components of extended speeds (IBA 14.2.5.6,
-SMSupportExtendedSpeeds)."""
+"""Bit of the AttributeModifier of PortInfo: the requester supports the components for extended
+speeds (IBA 14.2.5.6, SMSupportExtendedSpeeds)."""
 
 
 class CapMask2(IntFlag):
-    """PortInfo.CapabilityMask2 (IBA 14.2.5.6; from bit 10 on as Linux' ``include/rdma/ib_mad.h``
-    numbers them)."""
+    """PortInfo.CapabilityMask2 (IBA 14.2.5.6). From bit 10 on, numbers are those in Linux'
+    ``include/rdma/ib_mad.h``."""
 
     SET_NODE_DESC = 1 << 0
     PORT_INFO_EXT = 1 << 1

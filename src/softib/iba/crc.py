@@ -1,7 +1,8 @@
-"""The two checksums of a packet (IBA 7.8): ICRC over the fields that no switch changes, VCRC over everything.
+"""The two checksums of a packet (IBA 7.8). The ICRC covers the fields that no switch changes, the
+VCRC all fields.
 
-The ICRC is Ethernet's CRC-32, which :mod:`zlib` provides. The VCRC of many packets at once is
-:func:`softib.iba.crc_kernels.vcrcs`.
+The ICRC is Ethernet's CRC-32, which :mod:`zlib` computes. :func:`softib.iba.crc_kernels.vcrcs`
+computes the VCRC of many packets at once.
 """
 
 from __future__ import annotations
@@ -15,16 +16,17 @@ __all__ = ["ICRC_SIZE", "VCRC_SIZE", "icrc"]
 
 ICRC_SIZE, VCRC_SIZE = 4, 2
 BECN_BYTE = BTH.fecn.byte
-"""Byte of BTH with FECN, BECN and Resv8a."""
+"""Byte of the BTH that holds FECN, BECN and Resv8a."""
 
 
 def icrc(packet: bytes) -> bytes:
-    """Return the four bytes of the ICRC after ``packet`` (LRH up to the payload and its padding),
-    as they are sent (IBA 7.8.1).
+    """Return the ICRC of ``packet`` (LRH up to the payload and its padding), as the four bytes that
+    are sent after it (IBA 7.8.1).
 
-    Fields that switches and routers may change count as ones: with a GRH, all of the LRH, the
-    traffic class, flow label and hop limit; without a GRH, LRH.VL; and always the byte of BTH with
-    FECN and BECN. Raises :class:`ValueError` for a packet without a transport header.
+    The ICRC is computed as if all bits of fields that switches and routers may change were ones.
+    With a GRH, these are the whole LRH and the GRH's traffic class, flow label and hop limit;
+    without a GRH, LRH.VL. The byte of the BTH with FECN and BECN is always one of them. Raises
+    :class:`ValueError` for a packet without a transport header.
     """
     masked = bytearray(packet)
     lnh = masked[LRH.lnh.byte] & LRH.lnh.mask

@@ -1,12 +1,13 @@
-"""The variant CRC of InfiniBand packets (IBA 7.8.2): x^16 + x^12 + x^3 + x + 1, least significant
-bit first, seed and final inversion all ones."""
+"""The variant CRC (VCRC) of InfiniBand packets (IBA 7.8.2). The polynomial is x^16 + x^12 + x^3 + x
++ 1, bits are processed least significant first, and the seed and the final inversion are all
+ones."""
 
 import numpy as np
 
 from softib.jit import kernel
 
 REFLECTED = 0xD008
-"""0x100B with its bits in the order in which they are sent."""
+"""The polynomial 0x100B with its bits in the order in which they are sent."""
 
 
 def _table():
@@ -21,8 +22,8 @@ TABLE = _table()
 
 @kernel(_nrt=False)
 def vcrcs(packets):
-    """Write the VCRC of each row of ``packets`` (uint8[n, size]) to its last two bytes, in
-    transmission order."""
+    """Compute the VCRC of each row of ``packets`` (uint8[n, size]). Write it to the row's last two
+    bytes, in the order in which they are sent."""
     end = packets.shape[1] - 2
     for r in range(packets.shape[0]):
         crc = np.int64(0xFFFF)

@@ -58,8 +58,8 @@ class Operation(IntEnum):
 
 
 class Syndrome(IntEnum):
-    """AETH.syndrome (IBA 9.7.5.2): ACK without an end-to-end credit count, RNR NAK (the lower five
-    bits are the timer code), and NAK for a PSN sequence error."""
+    """Values of AETH.syndrome (IBA 9.7.5.2): ACK without an end-to-end credit count; RNR NAK, whose
+    lower five bits are the timer code; NAK for a PSN sequence error."""
 
     ACK = 0x1F
     RNR_NAK = 0x20
@@ -135,7 +135,7 @@ class AETH(Structure, size=4, section="9.3.5"):
 
 
 class ImmDt(Structure, size=4, section="9.3.6"):
-    """Immediate data."""
+    """Immediate data extended transport header."""
 
     imm_data = field(32, "as given by the sender")
 

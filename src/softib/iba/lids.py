@@ -1,4 +1,5 @@
-"""LIDs that ports already have, and which of them may stay (IBA 4.1.3: unicast, aligned to their LMC, unique)."""
+"""Which of the LIDs that ports already have may stay: those that are unicast, aligned to the port's
+LMC, and unique (IBA 4.1.3)."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ __all__ = ["blocks_of", "may_stand"]
 
 
 def may_stand(lid: np.ndarray, lmc: np.ndarray, subnet: np.ndarray | None = None) -> np.ndarray:
-    """Return bool[ports]: the port may keep its block of 2^LMC LIDs that begins at base ``lid``. If
-    several ports of a ``subnet`` (int64[ports]; None: all ports are in one) have one LID, the first
-    keeps it. A block must stay whole, so a port that lost one of its LIDs keeps none."""
+    """Return a mask (bool[ports]) of the ports that may keep their block of 2^LMC LIDs, which
+    begins at base ``lid``. If several ports of a ``subnet`` (int64[ports]; None: all ports are on
+    one subnet) have the same LID, the first keeps it. A port that must give up one LID of its block
+    gives up the whole block."""
     lid, size = lid.astype(np.int64), 1 << lmc.astype(np.int64)
     good: np.ndarray = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)
     rows = np.flatnonzero(good)
@@ -29,7 +31,7 @@ def may_stand(lid: np.ndarray, lmc: np.ndarray, subnet: np.ndarray | None = None
 
 
 def blocks_of(lid: np.ndarray, lmc: np.ndarray) -> np.ndarray:
-    """Return int64: all LIDs of the blocks of 2^LMC that begin at the base LIDs ``lid``."""
+    """Return all LIDs (int64) of the blocks of 2^LMC LIDs that begin at the base LIDs ``lid``."""
     row, offset = spread(1 << lmc.astype(np.int64))
     lids: np.ndarray = lid.astype(np.int64)[row] + offset
     return lids

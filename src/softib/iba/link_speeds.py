@@ -1,8 +1,8 @@
-"""The table of link speeds and widths, for Python (:mod:`softib.iba.rates`) and for C.
+"""The table of link speeds and widths for Python (:mod:`softib.iba.rates`) and C.
 
-``softib.preload.build`` runs this file by its path while the package is built, and generates a C
-header from it. So it imports only the standard library. Sources: IBA 5.6 and 14.2.5.6. Latencies of
-devices are in :mod:`softib.iba.catalogue`.
+While the package is built, ``softib.preload.build`` runs this file by its path and generates a C
+header from it. So this module imports only the standard library. Sources: IBA 5.6 and 14.2.5.6. The
+latencies of devices are in :mod:`softib.iba.catalogue`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 class LinkSpeed:
     """A generation of links.
 
-    ``lane_gbps`` is the signalling rate of one lane, ``lane_data_gbps`` the rate after encoding. ``speed_bit`` is
-    the bit in PortInfo.LinkSpeed* (0: none), ``ext_bit`` in
-    LinkSpeedExt*, ``ext2_bit`` in LinkSpeedExt2*, ``mlnx_bit`` in the Mellanox ExtendedPortInfo.
-    ``pam4`` lanes carry two bits a symbol and need forward error correction. ``kernel_rate`` is a lane's rate in
-    100 Mb/s as rounded by Linux (drivers/infiniband/core/sysfs.c, ``rate_show``; ``ib_port_attr_to_speed_info``).
+    ``lane_gbps`` is the signalling rate of one lane, ``lane_data_gbps`` its data rate, without line
+    coding. ``speed_bit`` is the generation's bit in PortInfo.LinkSpeed* (0: none), ``ext_bit`` its
+    bit in LinkSpeedExt*, ``ext2_bit`` in LinkSpeedExt2*, and ``mlnx_bit`` in the Mellanox
+    ExtendedPortInfo. Lanes with ``pam4`` carry two bits per symbol and need forward error
+    correction. ``kernel_rate`` is a lane's rate in units of 100 Mb/s, rounded as in Linux
+    (drivers/infiniband/core/sysfs.c, ``rate_show``; ``ib_port_attr_to_speed_info``).
     """
 
     name: str
@@ -45,8 +46,9 @@ SPEEDS: tuple[LinkSpeed, ...] = (
     LinkSpeed("XDR", 9, 212.5, 200.0, ext2_bit=1, pam4=True, kernel_rate=2000),
     LinkSpeed("GDR", 10, 425.0, 400.0, ext2_bit=2, pam4=True, kernel_rate=4000),
 )
-"""Slowest first. ``code`` is softib's consecutive number (0 = unknown): a larger code is a faster lane.
+"""Generations, slowest first. ``code`` is softib's consecutive number (0 = unknown); a larger code
+means faster lanes.
 """
 
 WIDTH_BITS = {1: 1, 4: 2, 8: 4, 12: 8, 2: 16}
-"""Lanes → bit of PortInfo.LinkWidth* (IBA 14.2.5.6)."""
+"""Bit in PortInfo.LinkWidth* for each number of lanes (IBA 14.2.5.6)."""

@@ -1,7 +1,8 @@
-"""Encoding of single communication management and SA MADs, from their declarations in ``iba``.
+"""Encode and decode single communication management MADs and SA MADs, from their declarations in
+``iba``.
 
-One Python integer holds the whole structure. A connection needs five of these MADs; with NumPy, each field would take
-ten times as long.
+One Python integer holds the whole structure. A connection needs five of these MADs. With NumPy,
+each field would take ten times as long.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _NAMES = ("base", "klass", "version", "method", "status", "specific", "tid", "at
 
 
 class Codec:
-    """Bytes ↔ fields of one structure; byte arrays are ``bytes``."""
+    """Converts between the bytes and the fields of one structure. Byte arrays are of type
+    ``bytes``."""
 
     def __init__(self, structure: type[Structure]):
         self.size = structure.size
@@ -34,8 +36,8 @@ class Codec:
             self._fields[f.name] = (bits - f.offset - f.width, (1 << f.width) - 1, octets)
 
     def pack(self, **values: Any) -> bytes:
-        """Return the bytes of the structure. Values wider than their field lose their high bits;
-        byte arrays are padded with zeros."""
+        """Return the bytes of the structure. If a value is wider than its field, its high bits are
+        lost; byte arrays are padded with zeros."""
         whole = 0
         for name, value in values.items():
             shift, mask, octets = self._fields[name]
@@ -45,7 +47,7 @@ class Codec:
         return whole.to_bytes(self.size, "big")
 
     def unpack(self, octets: bytes) -> dict[str, Any]:
-        """Return all named fields of the leading bytes."""
+        """Return all named fields of a structure at the beginning of ``octets``."""
         whole = int.from_bytes(octets[: self.size], "big")
         fields: dict[str, Any] = {}
         for name, (shift, mask, size) in self._fields.items():
@@ -58,7 +60,7 @@ _codecs: dict[type[Structure], Codec] = {}
 
 
 def codec(structure: type[Structure]) -> Codec:
-    """Return the codec of ``structure``; it is created once."""
+    """Return the codec of ``structure``, which is created when it is first needed."""
     cached = _codecs.get(structure)
     if cached is None:
         cached = _codecs[structure] = Codec(structure)
@@ -66,7 +68,7 @@ def codec(structure: type[Structure]) -> Codec:
 
 
 class Head:
-    """MADHeader (IBA 13.4.3) of these bytes."""
+    """The fields of a MADHeader (IBA 13.4.3)."""
 
     __slots__ = _NAMES
 
@@ -86,12 +88,12 @@ class Head:
 
 
 def head_of(klass: int, version: int, method: int, tid: int, attr: int, modifier: int = 0) -> bytes:
-    """Return the 24 bytes of MADHeader."""
+    """Return the 24 bytes of a MADHeader."""
     return _HEAD.pack(1, klass, version, method, 0, 0, tid, attr, 0, modifier)
 
 
 def cm_mad(attr: int, tid: int, modifier: int = 0, **fields: Any) -> bytes:
-    """Return a whole MAD of communication management: ``attr`` is a
+    """Return a complete communication management MAD. ``attr`` is a
     :class:`~softib.iba.cm.CmAttr`."""
     body = codec(MESSAGES[attr]).pack(**fields)
     return (head_of(CM_CLASS, CLASS_VERSION, Method.SEND, tid, attr, modifier) + body).ljust(MAD_SIZE, b"\0")
@@ -105,7 +107,8 @@ class CmMessage(NamedTuple):
 
 
 def parse_cm(mad: bytes) -> CmMessage | None:
-    """Return the header and the fields; None if the bytes are not a known message of this class."""
+    """Return the header and the fields of ``mad``, or None if it is not a known message of this
+    class."""
     head = Head(mad)
     if head.klass != CM_CLASS or head.version != CLASS_VERSION or head.attr not in MESSAGES:
         return None

@@ -1,4 +1,4 @@
-"""MADs as packets on the wire: LRH, BTH, DETH, the MAD, invariant and variant CRC (IBA 7.7, 9.2, 9.3, 7.8)."""
+"""MADs as packets on the wire: LRH, BTH, DETH, the MAD, ICRC and VCRC (IBA 7.7, 9.2, 9.3, 7.8)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAD_AT = LRH.size + BTH.size + DETH.size
 ICRC_AT = MAD_AT + MAD_SIZE
 PACKET_SIZE = ICRC_AT + ICRC_SIZE + VCRC_SIZE
 PKT_LEN = (PACKET_SIZE - VCRC_SIZE) // 4
-"""LRH.PktLen: 4-byte words from the LRH to the ICRC (IBA 7.7.8)."""
+"""LRH.PktLen: the number of 4-byte words from the LRH to the ICRC (IBA 7.7.8)."""
 UD_SEND_ONLY = 0x64
 SMP_VL = 15
 GSI_QKEY = 0x80010000
@@ -29,11 +29,11 @@ PSN_MASK = QP_MASK = 0xFFFFFF
 def mad_packets(
     mad: np.ndarray, slid: Any, dlid: Any, *, sl: Any, pkey: Any, sqp: Any, dqp: Any, first_psn: int = 0, vl: Any = 0
 ) -> np.ndarray:
-    """Return uint8[n, 290]: each row of ``mad`` (uint8[n, 256]) as one packet without GRH, CRCs
-    computed.
+    """Return one packet per row of ``mad`` (uint8[n, 256]), as uint8[n, 290]. Packets have no GRH;
+    their CRCs are computed.
 
-    SMPs travel on VL15 with SL 0 between QPs 0 (IBA 13.5.1), other MADs on ``vl``. The addresses
-    are scalars or columns. PSNs count from ``first_psn``.
+    SMPs are sent on VL15 with SL 0 between QPs 0 (IBA 13.5.1), other MADs on ``vl``. The addresses
+    are scalars or columns. PSNs count up from ``first_psn``.
     """
     n = len(mad)
     is_smp = np.isin(mad[:, MadHeader.mgmt_class.byte], (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR))
@@ -59,7 +59,8 @@ def mad_packets(
 
 
 def with_crcs(content: np.ndarray) -> np.ndarray:
-    """Return the packet whose LRH to padding are ``content`` (uint8[n], or a packet a row), with both CRCs."""
+    """Return packets with both CRCs. ``content`` is the packet from LRH to padding (uint8[n]), or
+    one such packet per row."""
     rows = np.atleast_2d(content)
     packets = np.zeros((len(rows), rows.shape[1] + ICRC_SIZE + VCRC_SIZE), np.uint8)
     packets[:, : rows.shape[1]] = rows
@@ -68,7 +69,7 @@ def with_crcs(content: np.ndarray) -> np.ndarray:
 
 
 def _seal(packets: np.ndarray) -> None:
-    """Write both CRCs at the end of each row."""
+    """Compute both CRCs of each row, and write them to its end."""
     end = -ICRC_SIZE - VCRC_SIZE
     for row in packets:
         row[end:-VCRC_SIZE] = np.frombuffer(icrc(row[:end].tobytes()), np.uint8)

@@ -1,15 +1,15 @@
-"""Location of a node from its name: system, card and chip of a switch, host and adapter of a CA.
+"""Location of a node, from its name: system, card and chip of a switch; host and adapter of a CA.
 
 Forms of switch names in real dumps and lists:
 
-* ``MF0;sys:MCS8500/L16/U2``, ``MF0;sys:CS7500/S03/U1``: names of chips in a director with MLNX-OS
-  (chip 2 of leaf card 16, chip 1 of spine card 3). ``MF0;sys:MQM8700/U1``: a switch with one chip.
-  SX6536 and IS5200 use the same forms.
-* ``sys/L16/U2``, ``sys/leaf16/U2``, ``sys/U1``: ibdm's and ibdiagnet's names, and ``sys L16/U2`` as
-  people write them.
+* ``MF0;sys:MCS8500/L16/U2``, ``MF0;sys:CS7500/S03/U1``: chips in a director with MLNX-OS (chip 2 of
+  leaf card 16, chip 1 of spine card 3). ``MF0;sys:MQM8700/U1``: a switch with one chip. SX6536 and
+  IS5200 use the same forms.
+* ``sys/L16/U2``, ``sys/leaf16/U2``, ``sys/U1``: names in ibdm and ibdiagnet. ``sys L16/U2``: a name
+  as people write it.
 
-Hosts are ``host mlx5_0``, ``host HCA-1`` (rdma-ndd's default), ``host ibp11s0f0`` (UFM's lists: the
-interface). Parts are compared without regard to case and leading zeros.
+Names of hosts are ``host mlx5_0``, ``host HCA-1`` (rdma-ndd's default), or ``host ibp11s0f0`` (the
+interface, in UFM's lists). Parts of names are compared ignoring case and leading zeros.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ __all__ = [
 ]
 
 CARD = r"(?P<kind>line ?card|leaf|line|blade|slb|lc|l|spine|fabric|sfb|fc|s)[-_ ]?0*(?P<card>\d{1,3})"
-"""A card of a director: L for leaf (line) cards, S for spine (fabric) cards; sLB and sFB are Voltaire's names.
+"""Matches a card of a director: L for leaf (line) cards, S for spine (fabric) cards. sLB and sFB
+are Voltaire's names.
 """
 ADAPTER = (
     r"(?:mlx[45]|hfi1|qib|mthca|bnxt_re|irdma)_?(?:bond_)?\d+|hca[-_ "
     r"]?\d+|(?:ibp|ibs|rocep|roces|ibo)\d[0-9a-z]*(?:_\d+)?"
 )
-"""Names of RDMA devices and their interfaces: mlx5_0, HCA-1, ibp11s0f0 (systemd's predictable
-names)."""
+"""Matches names of RDMA devices and of their interfaces: mlx5_0, HCA-1, ibp11s0f0 (systemd's
+predictable names)."""
 
 _SPINES = ("spine", "fabric", "sfb", "fc", "s")
 _SWITCH = re.compile(
@@ -53,8 +54,8 @@ _HOST = re.compile(rf"^(?P<host>\S+)\s+(?P<adapter>{ADAPTER})$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """``card`` is ``L16`` or ``S3``; ``chip`` is 0 if the name has none. ``spoken`` is the name
-    without the address."""
+    """Location in a name. ``card`` is, for example, ``L16`` or ``S3``; ``chip`` is 0 if the name
+    has no chip. ``spoken`` is the name without card and chip."""
 
     spoken: str
     card: str = ""
@@ -63,25 +64,27 @@ class NodeAddress:
 
     @property
     def system(self) -> str:
-        """Return ``spoken`` in the form in which names are compared."""
+        """Return ``spoken`` in the form that is used to compare names."""
         return self.spoken.casefold()
 
 
 def card_of(kind: str, number: str | int) -> str:
-    """Return ``L16`` for ("Leaf", "016"). A card that is not a spine is a leaf (line) card, for
-    example UFM's ``Blade 16``."""
+    """Return ``L16`` for ("Leaf", "016"). A card that is not a spine card is a leaf (line) card,
+    for example UFM's ``Blade 16``."""
     return f"{'S' if kind.lower() in _SPINES else 'L'}{int(number)}"
 
 
 def split_host(name: str) -> tuple[str, str] | None:
-    """Return ``("host", "mlx5_0")`` for ``host mlx5_0``; None if the text does not have this form."""
+    """Return ``("host", "mlx5_0")`` for ``host mlx5_0``, or None if the text does not have this
+    form."""
     match = _HOST.match(name)
     return (match["host"], match["adapter"]) if match else None
 
 
 @lru_cache(maxsize=1 << 16)
 def address_of(name: str) -> NodeAddress:
-    """Return the address that ``name`` contains; if there is none, an address with the name alone."""
+    """Return the address that ``name`` contains. If it contains none, the address consists of the
+    whole name."""
     host = split_host(name)
     if host:
         return NodeAddress(host[0], adapter=plain_adapter(host[1]))
@@ -93,7 +96,7 @@ def address_of(name: str) -> NodeAddress:
 
 
 def plain_adapter(text: str) -> str:
-    """Return ``hca1`` for ``HCA-1``: the form in which adapters are compared."""
+    """Return ``hca1`` for ``HCA-1``, the form that is used to compare adapters."""
     return re.sub(r"[-_ ]", "", text).lower()
 
 
@@ -101,7 +104,8 @@ def plain_adapter(text: str) -> str:
 class PortLabel:
     """Contents of a port's label. ``portnum``: 0 if the label has no number. ``hca``: the adapter
     (``mlx5_3``) or empty. ``card``: the card of a director (``L16``, ``S3``) or empty. ``chip``:
-    the chip on that card, 0 if not stated; if stated, ``portnum`` is a port of that chip."""
+    the chip on that card, 0 if not stated. If the chip is stated, ``portnum`` is the number of a
+    port of this chip."""
 
     portnum: int = 0
     hca: str = ""
@@ -121,15 +125,15 @@ _HYPHENS = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212\ufe
 
 
 def plain_name(text: str) -> str:
-    """Return ``text`` in the form in which names are compared: without case, and with hyphens of
-    any length as ``-``."""
+    """Return ``text`` in the form that is used to compare names: in lower case, and with each kind
+    of hyphen as ``-``."""
     return text.translate(_HYPHENS).casefold()
 
 
 @lru_cache(maxsize=1 << 14)
 def normal_label(text: str) -> str:
-    """Return ``label`` in lower case with single spaces, plain hyphens, no surrounding quotes or
-    brackets, so that equivalent labels are equal."""
+    """Return the label ``text`` in lower case with single spaces, plain hyphens, and without
+    surrounding quotes or brackets, so that equivalent labels are equal."""
     return re.sub(r"\s+", " ", text.translate(_HYPHENS).strip().strip("\"'[]()").strip()).lower()
 
 

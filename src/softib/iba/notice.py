@@ -1,7 +1,7 @@
 """Notices and the contents of each trap (IBA 13.4.8.2 and 14.2.5.1).
 
-``Notice`` is the attribute as an SMP carries it; its ``data_details`` hold one of the ``Trap…``
-structures below.
+``Notice`` is the attribute in an SMP. Its ``data_details`` hold one of the ``Trap…`` structures
+below.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ __all__ = [
 
 
 class ClassPortInfo(Structure, size=72, attr=0x01, section="13.4.8.1"):
-    """Capabilities of a class on this port, the destination of its traps, and its redirection of requests."""
+    """Capabilities of a management class on this port, the destination of its traps, and the port
+    to which requests are redirected."""
 
     base_version = field(8, "1")
     class_version = field(8, "1 for PerfMgt")
@@ -52,7 +53,8 @@ class ClassPortInfo(Structure, size=72, attr=0x01, section="13.4.8.1"):
 
 
 class Notice(Structure, size=64, attr=0x02, section="13.4.8.2"):
-    """Something happened. (A copy from subnet administration has the issuer's GID after these 64 bytes.)"""
+    """Report of an event. (If the subnet administrator forwards it, the GID of the port that issued
+    it follows these 64 bytes.)"""
 
     is_generic = field(1, "1: the trap number is the specification's")
     type = field(7, "0 fatal, 1 urgent, 2 security, 3 subnet management, 4 informational")
@@ -65,20 +67,22 @@ class Notice(Structure, size=64, attr=0x02, section="13.4.8.2"):
 
 
 class TrapGid(Structure, size=54, section="14.2.5.1 traps 64-67"):
-    """64 GID in service, 65 GID out of service, 66 multicast group created, 67 deleted."""
+    """Traps 64 (GID in service), 65 (GID out of service), 66 (multicast group created) and 67
+    (multicast group deleted)."""
 
     _reserved0 = reserved(48)
     gid = array(2, 64, "prefix, GUID")
 
 
 class TrapLinkState(Structure, size=54, section="14.2.5.1 trap 128"):
-    """A port of the switch changed its state."""
+    """Trap 128: a port of the switch changed its state."""
 
     lid = field(16, "LID of the switch")
 
 
 class TrapPortThreshold(Structure, size=54, section="14.2.5.1 traps 129-131"):
-    """129 LocalPhyErrors reached, 130 OverrunErrors reached, 131 flow-control watchdog expired."""
+    """Traps 129 (LocalPhyErrors reached its threshold), 130 (OverrunErrors reached its threshold)
+    and 131 (flow-control watchdog expired)."""
 
     _reserved0 = reserved(16)
     lid = field(16, "LID of the port, or of the switch")
@@ -86,7 +90,7 @@ class TrapPortThreshold(Structure, size=54, section="14.2.5.1 traps 129-131"):
 
 
 class TrapCapMaskChange(Structure, size=54, section="14.2.5.1 trap 144"):
-    """CapabilityMask, NodeDescription or enabled speeds or widths changed."""
+    """Trap 144: the port's CapabilityMask, NodeDescription, or enabled speeds or widths changed."""
 
     _reserved0 = reserved(16)
     lid = field(16, "LID of the port")
@@ -99,7 +103,7 @@ class TrapCapMaskChange(Structure, size=54, section="14.2.5.1 trap 144"):
 
 
 class TrapSysImageGuid(Structure, size=54, section="14.2.5.1 trap 145"):
-    """SystemImageGUID changed."""
+    """Trap 145: the SystemImageGUID changed."""
 
     _reserved0 = reserved(16)
     lid = field(16, "LID of the port")
@@ -108,7 +112,7 @@ class TrapSysImageGuid(Structure, size=54, section="14.2.5.1 trap 145"):
 
 
 class TrapBadMKey(Structure, size=54, section="14.2.5.1 trap 256"):
-    """An SMP arrived with a wrong M_Key."""
+    """Trap 256: an SMP arrived with a wrong M_Key."""
 
     _reserved0 = reserved(16)
     lid = field(16, "source LID of the SMP")
@@ -126,7 +130,7 @@ class TrapBadMKey(Structure, size=54, section="14.2.5.1 trap 256"):
 
 
 class TrapBadKey(Structure, size=54, section="14.2.5.1 traps 257, 258"):
-    """257 a packet arrived with a wrong P_Key, 258 with a wrong Q_Key."""
+    """Traps 257 (a packet arrived with a wrong P_Key) and 258 (with a wrong Q_Key)."""
 
     _reserved0 = reserved(16)
     lid1 = field(16, "source of the packet")
@@ -142,7 +146,7 @@ class TrapBadKey(Structure, size=54, section="14.2.5.1 traps 257, 258"):
 
 
 class TrapBadSwitchPKey(Structure, size=54, section="14.2.5.1 trap 259"):
-    """A switch port refused a packet for its P_Key."""
+    """Trap 259: a switch port dropped a packet because of its P_Key."""
 
     data_valid = field(16, "which of the following fields are known")
     lid1 = field(16, "source of the packet")
@@ -169,4 +173,4 @@ DETAILS_BY_TRAP: dict[int, type[Structure]] = {
     **dict.fromkeys((257, 258), TrapBadKey),
     259: TrapBadSwitchPKey,
 }
-"""Layout of ``Notice.data_details`` by trap number."""
+"""Structure of ``Notice.data_details`` by trap number."""

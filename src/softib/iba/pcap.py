@@ -1,11 +1,12 @@
-"""Captures for Wireshark, whose records are InfiniBand packets from the LRH to the VCRC. No other module writes such
-files.
+"""Captures for Wireshark, whose records are InfiniBand packets from the LRH to the VCRC. All
+captures of softib are written by this module.
 
-Two containers: *pcap* with nanoseconds (magic 0xa1b23c4d), of one stream of packets, and *pcapng*, which has the
-port and direction of each packet (draft-ietf-opsawg-pcapng). In both, the link type is 197 = LINKTYPE_ERF (Endace's
-Extensible Record Format). Records of type 21 hold an InfiniBand packet after 16 bytes of time, type, flags and lengths;
-records of type 2 hold an Ethernet frame after two further bytes. The plain link type 247 = LINKTYPE_INFINIBAND is in
-the tcpdump project's list, but Wireshark (4.0) does not read it.
+There are two file formats: *pcap* with nanoseconds (magic 0xa1b23c4d), for one stream of packets,
+and *pcapng*, which states the port and the direction of each packet (draft-ietf-opsawg-pcapng). The
+link type of both is 197 = LINKTYPE_ERF (Endace's Extensible Record Format). A record has 16 bytes
+of time, type, flags and lengths. In a record of type 21, an InfiniBand packet follows; in a record
+of type 2, two further bytes and an Ethernet frame follow. The tcpdump project also lists link type
+247 = LINKTYPE_INFINIBAND, but Wireshark (4.0) does not read it.
 """
 
 from __future__ import annotations
@@ -36,34 +37,36 @@ MAGIC_NS, LINKTYPE_ERF = 0xA1B23C4D, 197
 VERSION, SNAPLEN = (2, 4), 65535
 ERF_INFINIBAND, ERF_ETHERNET, ERF_VARYING = 21, 2, 4
 ETHERNET_PAD = 2
-"""Bytes in front of an Ethernet frame in its record: the offset of the capture, and padding."""
+"""Number of bytes in front of an Ethernet frame in its record: the offset of the capture, and
+padding."""
 ERF_SIZE, RECORD_HEADER_SIZE = 16, 16
 NS_PER_S = 10**9
 FILE_HEADER = struct.pack("<IHHiIII", MAGIC_NS, *VERSION, 0, 0, SNAPLEN, LINKTYPE_ERF)
-"""The first 24 bytes of a capture."""
+"""The first 24 bytes of a pcap file."""
 SECTION, INTERFACE, ENHANCED_PACKET = 0x0A0D0D0A, 1, 6
-"""Types of pcapng's blocks."""
+"""Types of blocks in pcapng."""
 BYTE_ORDER_MAGIC = 0x1A2B3C4D
 IF_NAME, IF_TSRESOL, EPB_FLAGS, END_OF_OPTIONS = 2, 9, 2, 0
-"""Options of blocks."""
+"""Codes of options in pcapng's blocks."""
 INBOUND, OUTBOUND = 1, 2
-"""Direction of a packet, seen from its port (epb_flags)."""
+"""Direction of a packet, as seen from its port (epb_flags)."""
 
 _ERF = [("erf_time", "<u8"), ("type", "u1"), ("flags", "u1"), ("rlen", ">u2"), ("lost", ">u2"), ("wlen", ">u2")]
-"""``erf_time``: seconds times 2^32; ``rlen`` and ``wlen``: length of record and packet."""
+"""Fields of an ERF record. ``erf_time``: seconds times 2^32. ``rlen`` and ``wlen``: lengths of the
+record and of the packet."""
 
 
 @cache
 def _record(packet_size: int) -> np.dtype:
-    """Return a pcap record that holds one ERF record."""
+    """Return the dtype of a pcap record that holds one ERF record."""
     head = [("s", "<u4"), ("ns", "<u4"), ("captured", "<u4"), ("length", "<u4")]
     return np.dtype([*head, *_ERF, ("packet", "u1", (packet_size,))])
 
 
 @cache
 def _block(packet_size: int) -> np.dtype:
-    """Return an Enhanced Packet Block of pcapng that holds one ERF record, with the packet's
-    direction as its option."""
+    """Return the dtype of a pcapng Enhanced Packet Block that holds one ERF record, with the
+    packet's direction as an option."""
     head = [
         ("block", "<u4"),
         ("size", "<u4"),
@@ -94,9 +97,10 @@ def _fill_erf(records: np.ndarray, packets: np.ndarray, ns: np.ndarray) -> None:
 
 
 def pcap_records(packets: np.ndarray, ns: Any, ethernet: bool = False) -> np.ndarray:
-    """Return records (a structured array) of ``packets`` (uint8[n, size]) sent at ``ns``,
-    nanoseconds since 1970: one number for all, or int64[n]. Append these bytes after
-    :data:`FILE_HEADER`. ``ethernet``: the packets are Ethernet frames, not InfiniBand packets."""
+    """Return pcap records (a structured array) of ``packets`` (uint8[n, size]). ``ns`` is the time
+    at which they were sent, in nanoseconds since 1970: one number for all, or int64[n]. In the
+    file, these bytes follow :data:`FILE_HEADER`. ``ethernet``: the packets are Ethernet frames, not
+    InfiniBand packets."""
     if ethernet:
         packets = np.pad(packets, ((0, 0), (ETHERNET_PAD, 0)))
     n, size = packets.shape
@@ -109,8 +113,8 @@ def pcap_records(packets: np.ndarray, ns: Any, ethernet: bool = False) -> np.nda
 
 
 def pcapng_blocks(packets: np.ndarray, ns: Any, interface: Any, direction: Any) -> np.ndarray:
-    """Return enhanced Packet Blocks of ``packets`` (uint8[n, size]) at ``ns``; ``interface`` and
-    ``direction`` (:data:`INBOUND`, :data:`OUTBOUND`) are numbers or columns."""
+    """Return Enhanced Packet Blocks of ``packets`` (uint8[n, size]) sent at ``ns``. ``interface``
+    and ``direction`` (:data:`INBOUND`, :data:`OUTBOUND`) are numbers or columns."""
     n, size = packets.shape
     blocks = np.zeros(n, _block(size))
     at = np.asarray(ns, np.uint64)
@@ -123,7 +127,8 @@ def pcapng_blocks(packets: np.ndarray, ns: Any, interface: Any, direction: Any) 
 
 
 def pcapng_head(interfaces: Sequence[str]) -> bytes:
-    """Return a section header and one interface description per name, of link type ERF with time in nanoseconds."""
+    """Return a section header, and one interface description per name. The link type is ERF, with
+    times in nanoseconds."""
     section = struct.pack("<IHHq", BYTE_ORDER_MAGIC, 1, 0, -1)
     parts = [_wrapped(SECTION, section)]
     for name in interfaces:
@@ -142,14 +147,14 @@ def _option(code: int, value: bytes) -> bytes:
 
 
 class PcapFile:
-    """A pcap capture in progress; each call writes packets of one size. Each call raises
-    :class:`InputError` in one line if the file cannot be written. After :meth:`close` or
-    :meth:`abandon`, calls do nothing."""
+    """A pcap capture that is being written. Each call writes packets of one size. It raises
+    :class:`InputError` with a one-line message if the file cannot be written. After :meth:`close`
+    or :meth:`abandon`, calls have no effect."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
         try:
-            self._file: Any = open(self.path, "wb", buffering=1 << 20)  # noqa: SIM115 – it lives as long as we do
+            self._file: Any = open(self.path, "wb", buffering=1 << 20)  # noqa: SIM115 – open as long as this object
         except OSError as error:
             raise self._wrong(error) from None
         self.put(self.head())
@@ -165,24 +170,25 @@ class PcapFile:
         return self._file is not None
 
     def write(self, packets: np.ndarray, ns: Any, ethernet: bool = False) -> None:
-        """Write ``packets`` (uint8[n, size]) sent at ``ns`` (see :func:`pcap_records`)."""
+        """Write ``packets`` (uint8[n, size]) that were sent at ``ns`` (see
+        :func:`pcap_records`)."""
         self.put(pcap_records(packets, ns, ethernet).tobytes())
 
     def put(self, octets: bytes) -> None:
-        """Write the bytes of prepared records."""
+        """Write records that are already encoded."""
         self._call(lambda file: file.write(octets))
 
     def flush(self) -> None:
-        """Let readers see the written packets; cheap to call often."""
+        """Make the written packets visible to readers. This is cheap enough to call often."""
         self._call(lambda file: file.flush())
 
     def close(self) -> None:
-        """End the file."""
+        """Complete the file and close it."""
         self._call(lambda file: file.close())
         self._file = None
 
     def abandon(self) -> None:
-        """Stop writing, and ignore errors of the file."""
+        """Stop writing. Errors of the file are ignored."""
         self._file = None
 
     def _call(self, action: Any) -> None:
@@ -198,7 +204,8 @@ class PcapFile:
 
 
 class PcapngFile(PcapFile):
-    """A pcapng capture in progress; each packet names the port in ``interfaces`` that it passed."""
+    """A pcapng capture that is being written. Each packet states the port, one of ``interfaces``,
+    that it passed."""
 
     def __init__(self, path: str | os.PathLike[str], interfaces: Sequence[str]):
         self.interfaces = tuple(interfaces)
@@ -216,8 +223,8 @@ class PcapngFile(PcapFile):
         direction: np.ndarray,
     ) -> None:
         """Write packets of several sizes, in the order of the columns ``ns``, ``interface`` and
-        ``direction``. Each group is: rows of the columns, and their packets (uint8[rows, size]).
-        The groups together contain each row exactly once."""
+        ``direction``. Each group is (rows of the columns, their packets as uint8[rows, size]). All
+        groups together contain each row exactly once."""
         size = np.zeros(len(ns), np.int64)
         for rows, packets in groups:
             size[rows] = _block(packets.shape[1]).itemsize

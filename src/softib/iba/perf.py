@@ -1,8 +1,9 @@
-"""Performance management (IBA 16.1): an agent's capabilities, and its mandatory attributes: samples and PortCounters.
+"""Performance management (IBA 16.1): an agent's capabilities, and the mandatory attributes, which
+are samples and PortCounters.
 
-All attributes of the class begin at byte 64 of the MAD. Data counters are in 4-byte words, wait and
-congestion times in ticks; all others count events. Counter names are the specification's. The
-optional attributes are in :mod:`softib.iba.perf_optional`.
+All attributes of the class begin at byte 64 of the MAD. Data counters count 4-byte words, counters
+of waiting and of congestion count ticks, and all others count events. Counter names are those of
+the specification. :mod:`softib.iba.perf_optional` declares the optional attributes.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ __all__ = [
 ]
 
 ALL_PORTS = 255
-"""PortSelect for all ports at once, if bit 8 of ClassPortInfo.CapabilityMask is set (IBA 16.1.3.5).
+"""PortSelect that means all ports at once, if bit 8 of ClassPortInfo.CapabilityMask is set (IBA
+16.1.3.5).
 """
 
 
 class CapMask(IntFlag):
-    """ClassPortInfo.CapabilityMask of PerfMgt (IBA 16.1.3.1); ConnectX and Quantum report 0x5300."""
+    """ClassPortInfo.CapabilityMask of PerfMgt (IBA 16.1.3.1). ConnectX and Quantum report
+    0x5300."""
 
     ALL_PORT_SELECT = 1 << 8
     EXTENDED_WIDTH = 1 << 9
@@ -54,11 +57,11 @@ class SampleStatus(IntEnum):
 
 
 class PortSamplesControl(Structure, attr=0x10, section="16.1.3.2"):
-    """The sampled counters, and the time and duration of sampling.
+    """The counters that are sampled, and the time and duration of sampling.
 
-    ``tick``: Linux' qib driver reports 0, 1, 3 at SDR, DDR, QDR, since its clock of 4 ns is a
-    multiple of ten bit times. ``counter_select`` 1 to 5: PortXmitData, PortRcvData, PortXmitPkts,
-    PortRcvPkts, PortXmitWait (16.1.3.3).
+    ``tick``: Linux' qib driver reports 0, 1 and 3 at SDR, DDR and QDR, since its clock of 4 ns is a
+    multiple of ten bit times. ``counter_select``: 1 to 5 are PortXmitData, PortRcvData,
+    PortXmitPkts, PortRcvPkts and PortXmitWait (16.1.3.3).
     """
 
     op_code = field(8, "what kind of sampling")
@@ -94,7 +97,8 @@ class PortSamplesResult(Structure, size=64, attr=0x11, section="16.1.3.4"):
 
 
 class PortCounters(Structure, size=44, attr=0x12, section="16.1.3.5"):
-    """Mandatory counters; each stops at its largest value. A Set clears those whose bit in CounterSelect is set."""
+    """Mandatory counters. Each stops at its largest value. A Set clears the counters whose bit in
+    CounterSelect is set."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum, 255 = all")

@@ -1,8 +1,9 @@
-"""Optional attributes of performance management (IBA 16.1.4): counters of 64 bits, causes of
-errors, counters by opcode and by VL, flow control.
+"""Optional attributes of performance management (IBA 16.1.4): 64-bit counters, causes of errors,
+counters per opcode and per VL, flow control.
 
-ClassPortInfo lists the counters of PortCountersExtended (:class:`softib.iba.perf.CapMask`). It has
-no bit for the other attributes: an agent without one of them answers with status 0x0C (IBA 13.4.7).
+ClassPortInfo states which counters of PortCountersExtended an agent has
+(:class:`softib.iba.perf.CapMask`). It has no bit for the other attributes: an agent answers with
+status 0x0C for an attribute that it does not support (IBA 13.4.7).
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ __all__ = [
 
 
 class PortExtendedSpeedsCounters(Structure, size=152, attr=0x1F, section="16.1.4"):
-    """Errors of 64b/66b lanes (FDR and EDR), and of RS-FEC.
+    """Errors on 64b/66b lanes (FDR and EDR), and errors that RS-FEC found.
 
-    The bits of CounterSelect follow this order of the counters. With RS-FEC active,
+    The bits of CounterSelect are in the order of these counters. If RS-FEC is active,
     ``fec_correctable_block_ctr`` counts corrected symbols of each lane.
     """
 
@@ -53,7 +54,7 @@ class PortExtendedSpeedsCounters(Structure, size=152, attr=0x1F, section="16.1.4
 
 
 class SwPortVLCongestion(Structure, size=36, attr=0x30, section="A10"):
-    """Packets that left a congested switch port, by VL."""
+    """Packets that left a switch port in congestion, per VL."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -62,7 +63,7 @@ class SwPortVLCongestion(Structure, size=36, attr=0x30, section="A10"):
 
 
 class PortRcvConCtrl(Structure, size=12, attr=0x31, section="A10"):
-    """Congestion notices received."""
+    """Congestion notifications (FECN, BECN) that a port received."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -72,7 +73,7 @@ class PortRcvConCtrl(Structure, size=12, attr=0x31, section="A10"):
 
 
 class PortSLRcvFECN(Structure, size=68, attr=0x32, section="A10"):
-    """Packets with FECN by SL."""
+    """Packets received with FECN, per SL."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -81,7 +82,7 @@ class PortSLRcvFECN(Structure, size=68, attr=0x32, section="A10"):
 
 
 class PortSLRcvBECN(Structure, size=68, attr=0x33, section="A10"):
-    """Packets with BECN by SL."""
+    """Packets received with BECN, per SL."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -90,7 +91,7 @@ class PortSLRcvBECN(Structure, size=68, attr=0x33, section="A10"):
 
 
 class PortXmitConCtrl(Structure, size=8, attr=0x34, section="A10"):
-    """Time in congestion."""
+    """Time for which a port was in congestion."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -99,7 +100,7 @@ class PortXmitConCtrl(Structure, size=8, attr=0x34, section="A10"):
 
 
 class PortVLXmitTimeCong(Structure, size=64, attr=0x35, section="A10"):
-    """Time in congestion by VL."""
+    """Time in congestion, per VL."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -108,7 +109,7 @@ class PortVLXmitTimeCong(Structure, size=64, attr=0x35, section="A10"):
 
 
 class PortXmitDataSL(Structure, size=68, attr=0x36, section="A10"):
-    """Words sent by SL."""
+    """Words sent, per SL."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -117,7 +118,7 @@ class PortXmitDataSL(Structure, size=68, attr=0x36, section="A10"):
 
 
 class PortRcvDataSL(Structure, size=68, attr=0x37, section="A10"):
-    """Words received by SL."""
+    """Words received, per SL."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -126,7 +127,8 @@ class PortRcvDataSL(Structure, size=68, attr=0x37, section="A10"):
 
 
 class PortCountersExtended(Structure, size=184, attr=0x1D, section="16.1.4.11"):
-    """PortCounters in 64 bits. The fields from ``symbol_error_counter`` on exist if CapabilityMask2 bit 1 is set."""
+    """The counters of PortCounters in 64 bits. Fields from ``symbol_error_counter`` on exist only
+    if CapabilityMask2 bit 1 is set."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum, 255 = all")
@@ -157,7 +159,7 @@ class PortCountersExtended(Structure, size=184, attr=0x1D, section="16.1.4.11"):
 
 
 class PortRcvErrorDetails(Structure, size=16, attr=0x15, section="16.1.4.1"):
-    """PortRcvErrors by cause."""
+    """PortRcvErrors, divided by cause."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -171,7 +173,7 @@ class PortRcvErrorDetails(Structure, size=16, attr=0x15, section="16.1.4.1"):
 
 
 class PortXmitDiscardDetails(Structure, size=12, attr=0x16, section="16.1.4.2"):
-    """PortXmitDiscards by cause."""
+    """PortXmitDiscards, divided by cause."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -183,7 +185,7 @@ class PortXmitDiscardDetails(Structure, size=12, attr=0x16, section="16.1.4.2"):
 
 
 class PortOpRcvCounters(Structure, size=12, attr=0x17, section="16.1.4.3"):
-    """Received packets of one opcode."""
+    """Received packets and data of one opcode."""
 
     op_code = field(8, "opcode that is counted")
     port_select = field(8, "portnum")
@@ -203,7 +205,7 @@ class PortFlowCtlCounters(Structure, size=12, attr=0x18, section="16.1.4.4"):
 
 
 class PortVLOpPackets(Structure, size=36, attr=0x19, section="16.1.4.5"):
-    """Packets of one opcode by VL."""
+    """Packets of one opcode, per VL."""
 
     op_code = field(8, "opcode that is counted")
     port_select = field(8, "portnum")
@@ -212,7 +214,7 @@ class PortVLOpPackets(Structure, size=36, attr=0x19, section="16.1.4.5"):
 
 
 class PortVLOpData(Structure, size=68, attr=0x1A, section="16.1.4.6"):
-    """Data of one opcode by VL."""
+    """Data of one opcode, per VL."""
 
     op_code = field(8, "opcode that is counted")
     port_select = field(8, "portnum")
@@ -221,7 +223,7 @@ class PortVLOpData(Structure, size=68, attr=0x1A, section="16.1.4.6"):
 
 
 class PortVLXmitFlowCtlUpdateErrors(Structure, size=8, attr=0x1B, section="16.1.4.7"):
-    """Flow-control updates that arrived too late, by VL."""
+    """Flow-control updates that arrived too late, per VL."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")
@@ -230,7 +232,7 @@ class PortVLXmitFlowCtlUpdateErrors(Structure, size=8, attr=0x1B, section="16.1.
 
 
 class PortVLXmitWaitCounters(Structure, size=36, attr=0x1C, section="16.1.4.8"):
-    """PortXmitWait by VL."""
+    """PortXmitWait, per VL."""
 
     _reserved0 = reserved(8)
     port_select = field(8, "portnum")

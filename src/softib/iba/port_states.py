@@ -1,4 +1,5 @@
-"""The port state machine as a table: what Set(PortInfo) may request in each state (IBA 7.2.7 and 14.2.5.6)."""
+"""The port state machine as a table: the effect of Set(PortInfo) in each state (IBA 7.2.7 and
+14.2.5.6)."""
 
 from __future__ import annotations
 
@@ -9,14 +10,16 @@ from softib.iba.constants import PortState
 __all__ = ["INVALID", "STATE_AFTER_SET", "WIDTH_ALL"]
 
 INVALID = 255
-"""Entry for a request that gets ``MadStatus.BAD_FIELD`` and changes nothing."""
+"""Entry for a request that is answered with ``MadStatus.BAD_FIELD`` and has no effect."""
 
 WIDTH_ALL = 0xFF
-"""PortInfo.LinkWidthEnabled: all widths in LinkWidthSupported (IBA 14.2.5.6)."""
+"""Value of PortInfo.LinkWidthEnabled that enables all widths in LinkWidthSupported (IBA
+14.2.5.6)."""
 
 _S = PortState
 _ALLOWED = {
-    # A port moves up one step at a time; INIT is reached only by training, never by request.
+    # Requests move a port up by one state at a time. No request leads to INIT; a port gets there
+    # only by training.
     _S.DOWN: {_S.NO_CHANGE: _S.DOWN, _S.DOWN: _S.DOWN},
     _S.INIT: {_S.NO_CHANGE: _S.INIT, _S.DOWN: _S.DOWN, _S.ARMED: _S.ARMED},
     _S.ARMED: {_S.NO_CHANGE: _S.ARMED, _S.DOWN: _S.DOWN, _S.ARMED: _S.ARMED, _S.ACTIVE: _S.ACTIVE},
@@ -33,5 +36,5 @@ def _table() -> np.ndarray:
 
 
 STATE_AFTER_SET = _table()
-"""uint8[16, 16]: PortState after a Set, by current state and requested state; ``INVALID`` if the
-request is refused. DOWN as a result means: the link goes down and trains again."""
+"""uint8[16, 16]: PortState after a Set, indexed by the current and the requested state. ``INVALID``
+= the request is rejected. DOWN = the link goes down and trains again."""

@@ -1,7 +1,7 @@
 """Link widths, speeds and data rates.
 
-A *speed* is named by its generation (``"EDR"``), a *width* by its lanes. The table itself is
-:mod:`softib.iba.link_speeds`, from which the preload libraries are built too.
+A *speed* is named after its generation (``"EDR"``), a *width* after its number of lanes. The table
+is in :mod:`softib.iba.link_speeds`, which the build of the preload libraries also reads.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ SPEED_BY_CODE = {s.code: s for s in SPEEDS}
 LANES_BY_BIT = {bit: lanes for lanes, bit in WIDTH_BITS.items()}
 
 MTU_BYTES = {1: 256, 2: 512, 3: 1024, 4: 2048, 5: 4096}
-"""PortInfo.NeighborMTU code → bytes."""
+"""Bytes of each PortInfo.NeighborMTU code."""
 
 
 def speed_named(name: str) -> LinkSpeed:
-    """Return the generation named ``name`` (any case); raises :class:`UnknownName`."""
+    """Return the generation named ``name``, in upper or lower case. Raises :class:`UnknownName`."""
     try:
         return SPEED_BY_NAME[name.upper()]
     except KeyError:
@@ -43,9 +43,10 @@ def speed_named(name: str) -> LinkSpeed:
 
 
 LANE_DATA_GBPS = np.array([0.0, *(s.lane_data_gbps for s in SPEEDS)])
-"""Data rate of one lane by speed code."""
+"""Data rate of one lane in Gb/s, indexed by speed code."""
 
 
 def data_gbps(speed_code: np.ndarray | int, lanes: np.ndarray | int) -> np.ndarray:
-    """Return the data rate in Gb/s of links with these speed codes and lane counts (0 where unknown)."""
+    """Return the data rate in Gb/s of links with these speed codes and numbers of lanes; 0 =
+    unknown."""
     return LANE_DATA_GBPS[speed_code] * lanes

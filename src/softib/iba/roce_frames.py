@@ -1,7 +1,8 @@
 """RoCE packets as Ethernet frames, from the destination MAC to the FCS (IBA annexes A16 and A17).
 
-RoCE v1 is an EtherType with a GRH in front of the BTH; RoCE v2 is a UDP datagram over IPv4 or IPv6. Both end with the
-ICRC over the fields that no switch or router changes, and with Ethernet's FCS.
+In RoCE v1, a GRH and the BTH follow an EtherType; in RoCE v2, the BTH is in a UDP datagram over
+IPv4 or IPv6. Both end with the ICRC, which covers the fields that no switch or router changes, and
+with Ethernet's FCS.
 """
 
 from __future__ import annotations
@@ -24,29 +25,29 @@ UDP, IBA_TRANSPORT = 17, 0x1B
 IP_SIZE, UDP_SIZE, ETHERNET_SIZE, FCS_SIZE = 20, 8, 14, 4
 DONT_FRAGMENT, TTL = 0x4000, 64
 MAPPED = bytes(10) + b"\xff\xff"
-"""Head of an IPv4-mapped IPv6 address, which is the GID of RoCE v2 over IPv4."""
+"""First 12 bytes of an IPv4-mapped IPv6 address, which is the GID in RoCE v2 over IPv4."""
 DYNAMIC_PORTS = 0xC000
 
 
 class RoceEnds(NamedTuple):
-    """Addresses of a frame."""
+    """Addresses of both ends of a frame."""
 
     source_mac: bytes
     source_gid: bytes
     destination_mac: bytes
     destination_gid: bytes
     version: int
-    """1 or 2."""
+    """Version of RoCE: 1 or 2."""
 
     @property
     def back(self) -> RoceEnds:
-        """The addresses of frames in the other direction."""
+        """Return the addresses of frames in the other direction."""
         return RoceEnds(self.destination_mac, self.destination_gid, self.source_mac, self.source_gid, self.version)
 
 
 def udp_source_port(source_qp: int, destination_qp: int) -> int:
-    """Return the UDP source port of a connection, from its QP numbers as Linux computes it
-    (``rdma_calc_flow_label``, ``rdma_flow_label_to_udp_sport``)."""
+    """Return the UDP source port of a connection, computed from its QP numbers in the same way as
+    in Linux (``rdma_calc_flow_label``, ``rdma_flow_label_to_udp_sport``)."""
     mixed = source_qp * destination_qp
     mixed ^= mixed >> 20
     mixed ^= mixed >> 40
@@ -55,8 +56,8 @@ def udp_source_port(source_qp: int, destination_qp: int) -> int:
 
 
 def roce_frames(content: np.ndarray, ends: RoceEnds, source_port: int = DYNAMIC_PORTS) -> np.ndarray:
-    """Return uint8[n, size], each row of ``content`` (uint8[n, bytes], from the BTH to the padding of the payload)
-    as one frame."""
+    """Return one frame per row of ``content`` as uint8[n, size]. ``content`` (uint8[n, bytes]) is a
+    packet from the BTH to the padding of the payload."""
     n, size = content.shape
     head = _head(size + ICRC_SIZE, ends, source_port)
     out = np.zeros((n, len(head) + size + ICRC_SIZE + FCS_SIZE), np.uint8)
@@ -75,12 +76,13 @@ def roce_frames(content: np.ndarray, ends: RoceEnds, source_port: int = DYNAMIC_
 
 
 def _head(size: int, ends: RoceEnds, source_port: int) -> bytes:
-    """Return the headers in front of a BTH, of which ``size`` bytes to the ICRC follow."""
+    """Return the headers in front of a BTH. ``size`` is the number of bytes from the BTH to the
+    ICRC."""
     macs = ends.destination_mac + ends.source_mac
     if ends.version == 1:
         return macs + ROCE_V1.to_bytes(2, "big") + _ip6(size, IBA_TRANSPORT, ends)
     ports = source_port.to_bytes(2, "big") + ROCE_PORT.to_bytes(2, "big")
-    udp = ports + (size + UDP_SIZE).to_bytes(2, "big") + bytes(2)  # without a checksum (annex A17.3.1.2)
+    udp = ports + (size + UDP_SIZE).to_bytes(2, "big") + bytes(2)  # no UDP checksum (annex A17.3.1.2)
     if not ends.source_gid.startswith(MAPPED):
         return macs + IPV6.to_bytes(2, "big") + _ip6(size + UDP_SIZE, UDP, ends) + udp
     addresses = ends.source_gid[-4:] + ends.destination_gid[-4:]
@@ -90,7 +92,7 @@ def _head(size: int, ends: RoceEnds, source_port: int) -> bytes:
 
 
 def _ip6(size: int, next_header: int, ends: RoceEnds) -> bytes:
-    """Return the IPv6 header, which is the GRH of RoCE v1."""
+    """Return the IPv6 header. It is also the GRH of RoCE v1."""
     head = GRH.pack(ip_ver=6, pay_len=size, next_header=next_header, hop_limit=TTL).tobytes()
     return head[:8] + ends.source_gid + ends.destination_gid
 
@@ -104,8 +106,9 @@ def _checksum(ip: bytes) -> bytes:
 
 
 def _masked(head: bytes) -> bytes:
-    """Return the bytes in front of the BTH that the ICRC covers: eight bytes of ones instead of an LRH, then the IP and
-    UDP headers or the GRH, with ones in the fields that routers change (annex A17.3.3)."""
+    """Return the bytes in front of the BTH that the ICRC covers: eight bytes of ones instead of an
+    LRH, then the IP and UDP headers or the GRH, in which fields that routers change are ones (annex
+    A17.3.3)."""
     masked = bytearray(b"\xff" * 8 + head[ETHERNET_SIZE:])
     if head[12:14] == IPV4.to_bytes(2, "big"):
         for at in (1, 8, 10, 11):  # type of service, TTL, checksum

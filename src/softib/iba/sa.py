@@ -1,9 +1,10 @@
-"""Subnet administration: its MAD header, its records, and the meaning of the bits of a component mask (IBA 15.2).
+"""Subnet administration: the header of its MADs, its records, and the meaning of component-mask
+bits (IBA 15.2).
 
-``COMPONENTS[Record][bit]`` is the name of the field selected by component-mask bit ``bit``, None if
-the component is reserved. The numbers are those that clients use (rdma-core's ``ib_sa.h`` and
-OpenSM's ``ib_types.h``, which follow the order of components in the tables of IBA 15.2.5). A
-component that was split later kept its old bit.
+``COMPONENTS[Record][bit]`` is the name of the field that component-mask bit ``bit`` selects, or
+None if the component is reserved. Bit numbers are those that clients use (rdma-core's ``ib_sa.h``
+and OpenSM's ``ib_types.h``, which follow the order of components in the tables of IBA 15.2.5). A
+component that later releases split kept its bit.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ __all__ = [
 
 
 class RmppHeader(Structure, size=12, section="13.6.2.1"):
-    """The reliable multi-packet header: bytes 24-35 of a MAD, in classes that have it."""
+    """The reliable multi-packet (RMPP) header: bytes 24-35 of a MAD, in classes that use RMPP."""
 
     version = field(8, "1")
     type = field(8, "RmppType")
@@ -102,7 +103,7 @@ class RmppHeader(Structure, size=12, section="13.6.2.1"):
 
 
 class SaHeader(Structure, size=56, section="15.2.1.1"):
-    """The head of an SA MAD."""
+    """The header of an SA MAD."""
 
     base_version = field(8, "1")
     mgmt_class = field(8, "3")
@@ -219,7 +220,7 @@ PATH_COMPONENTS = (
     "packet_life_time_selector",
     "packet_life_time",
 )
-"""Components that PathRecord and MultiPathRecord have in common, after raw_traffic and a reserved bit."""
+"""Components of both PathRecord and MultiPathRecord. They follow raw_traffic and a reserved bit."""
 COMPONENTS: dict[type[Structure], tuple[str | None, ...]] = {
     NodeRecord: ("lid", None, *_names(smp.NodeInfo, 40), "node_description"),
     PortInfoRecord: ("endport_lid", "portnum", None, *_PORT_INFO),
@@ -291,15 +292,16 @@ COMPONENTS: dict[type[Structure], tuple[str | None, ...]] = {
     ),
     InformInfoRecord: ("subscriber_gid", "enum", None, *_INFORM),
 }
-"""``name:i`` is element ``i`` of an array with one bit per element."""
+"""Names of components by record and bit. ``name:i`` is element ``i`` of an array with one bit per
+element."""
 
 RECORDS: dict[int, type[Structure]] = {r.attr: r for r in COMPONENTS if r.attr is not None}
 """Record by attribute ID."""
 
 
 def mask_of(record: type[Structure], *names: str) -> int:
-    """Return the component mask that selects ``names`` of ``record``. Raises ``KeyError`` for a
-    name that has no bit."""
+    """Return the component mask that selects the fields ``names`` of ``record``. Raises
+    ``KeyError`` for a field that has no bit."""
     bits = 0
     for name in names:
         positions = [1 << i for i, n in enumerate(COMPONENTS[record]) if n == name]

@@ -72,7 +72,8 @@ class SaMethod(IntEnum):
 
 
 class SaStatus(IntEnum):
-    """MADHeader.Status of the class: the code is in bits 8-15 (IBA 15.2.2, table 187)."""
+    """MADHeader.Status of subnet administration. The code is in bits 8-15 (IBA 15.2.2, table
+    187)."""
 
     OK = 0x0000
     NO_RESOURCES = 0x0100
@@ -85,7 +86,8 @@ class SaStatus(IntEnum):
 
 
 class SaCapMask(IntFlag):
-    """ClassPortInfo.CapabilityMask of SA (IBA 15.2.5.1); bit 1: of every class (13.4.8.1)."""
+    """ClassPortInfo.CapabilityMask of SA (IBA 15.2.5.1). Bit 1 has the same meaning in every class
+    (13.4.8.1)."""
 
     NOTICE = 1 << 1
     OPTIONAL_RECORDS = 1 << 8
@@ -97,8 +99,8 @@ class SaCapMask(IntFlag):
 
 
 class SaCapMask2(IntFlag):
-    """ClassPortInfo.CapabilityMask2 of SA (bits as OpenSM's ``ib_types.h`` and Linux' ``ib_sa.h``
-    number them)."""
+    """ClassPortInfo.CapabilityMask2 of SA, with bit numbers as in OpenSM's ``ib_types.h`` and
+    Linux' ``ib_sa.h``."""
 
     QOS = 1 << 1
     REVERSE_PATH = 1 << 2
@@ -113,7 +115,7 @@ class SaCapMask2(IntFlag):
 
 
 class Selector(IntEnum):
-    """MTUSelector, RateSelector, PacketLifeTimeSelector (IBA 15.2.5.16)."""
+    """Values of MTUSelector, RateSelector and PacketLifeTimeSelector (IBA 15.2.5.16)."""
 
     GREATER = 0
     LESS = 1
@@ -122,8 +124,8 @@ class Selector(IntEnum):
 
 
 class JoinState(IntFlag):
-    """MCMemberRecord.JoinState (IBA 15.2.5.17; bit 3: annex to 1.3, Linux
-    ``SENDONLY_FULLMEMBER_JOIN``)."""
+    """MCMemberRecord.JoinState (IBA 15.2.5.17). Bit 3 is from an annex to release 1.3
+    (``SENDONLY_FULLMEMBER_JOIN`` in Linux)."""
 
     FULL = 1
     NON = 2

@@ -1,4 +1,4 @@
-"""The records of subnet administration (IBA 15.2.5), as they follow the header in a MAD."""
+"""The records of subnet administration (IBA 15.2.5), which follow the SA header in a MAD."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ __all__ = [
 
 
 def _copies(of: type[Structure], octets: int | None = None) -> dict[str, Field]:
-    """Return the fields of the record type ``of`` (up to ``octets`` bytes), for use in a record
-    that contains them."""
+    """Return copies of the fields of the record type ``of`` (of its first ``octets`` bytes), for
+    the declaration of a record that contains them."""
     last = 8 * (octets or of.size)
     copies: dict[str, Field] = {}
     for name, f in of.fields.items():
@@ -40,7 +40,7 @@ def _copies(of: type[Structure], octets: int | None = None) -> dict[str, Field]:
 
 
 class NodeRecord(Structure, size=112, attr=0x11, section="15.2.5.2"):
-    """NodeInfo and NodeDescription of an end port (108 bytes, padded)."""
+    """NodeInfo and NodeDescription of an end port's node (108 bytes, padded)."""
 
     lid = field(16, "LID of the end port")
     _reserved0 = reserved(16)
@@ -58,7 +58,7 @@ class PortInfoRecord(Structure, size=72, attr=0x12, section="15.2.5.3"):
 
 
 class SL2VLRecord(Structure, size=16, attr=0x13, section="15.2.5.4"):
-    """SLtoVLMappingTable of a pair of ports."""
+    """SLtoVLMappingTable of one input and one output port."""
 
     lid = field(16, "LID of the end port")
     in_port = field(8, "input port (0 for a CA)")
@@ -104,7 +104,7 @@ class SMInfoRecord(Structure, size=32, attr=0x18, section="15.2.5.10"):
 
 
 class LinkRecord(Structure, size=8, attr=0x20, section="15.2.5.13"):
-    """A link, once in each direction."""
+    """A link. Each link has two records, one in each direction."""
 
     from_lid = field(16, "LID of the end port at this end")
     from_port = field(8, "port at this end")
@@ -184,7 +184,7 @@ class PathRecord(Structure, size=64, attr=0x35, section="15.2.5.16"):
 
 
 class VLArbRecord(Structure, size=72, attr=0x36, section="15.2.5.9"):
-    """A block of VL arbitration."""
+    """A block of a VL arbitration table."""
 
     lid = field(16, "LID of the end port")
     out_port = field(8, "port")
@@ -218,7 +218,8 @@ class MCMemberRecord(Structure, size=56, attr=0x38, section="15.2.5.17"):
 
 
 class MultiPathRecord(Structure, size=24, attr=0x3A, section="15.2.5.20"):
-    """Request for paths between two sets of end ports; the GIDs of the sources, then of the destinations, follow."""
+    """Request for paths between two sets of end ports. The GIDs of the sources and then those of
+    the destinations follow the record."""
 
     raw_traffic = field(1, "0: IBA packets")
     _reserved0 = reserved(3)
@@ -245,7 +246,7 @@ class MultiPathRecord(Structure, size=24, attr=0x3A, section="15.2.5.20"):
 
 
 class InformInfo(Structure, size=36, attr=0x03, section="13.4.8.3"):
-    """Subscribes to notices."""
+    """A subscription to notices."""
 
     gid = array(2, 64, "issuer; zero: by LID range")
     lid_range_begin = field(16, "issuers; 0xffff: all")
@@ -272,16 +273,16 @@ class InformInfoRecord(Structure, size=64, attr=0xF3, section="15.2.5.12"):
 
 
 class SaNotice(Structure, size=80, attr=0x02, section="13.4.8.2"):
-    """A notice in the form that SA reports: with the GID of its issuer."""
+    """A notice as SA forwards it, with the GID of the port that issued it."""
 
     notice = array(64, 8, "Notice")
     issuer_gid = array(2, 64, "the issuer: prefix, GUID")
 
 
 class TraceRecord(Structure, size=44, attr=0x39, section="15.2.5.19"):
-    """A node on a path (SubnAdmGetTraceTable, requested with a PathRecord). Layout as in opa-ff's
-    ``ib_sa_records.h``. The administrator chooses the IDs; within a generation, equal IDs have the
-    same meaning."""
+    """A node on a path (SubnAdmGetTraceTable, requested with a PathRecord). The layout is that of
+    opa-ff's ``ib_sa_records.h``. The administrator chooses the IDs; equal IDs have the same meaning
+    as long as the generation is the same."""
 
     gid_prefix = field(64, "of the subnet")
     id_generation = field(16, "changes when IDs mean something else")

@@ -22,7 +22,7 @@ class MadHeader(Structure, size=24, section="13.4.3"):
 
 
 class Smp(Structure, size=256, section="14.2.1"):
-    """A subnet management packet, LID-routed or directed-route."""
+    """A subnet management packet, either LID-routed or directed-route."""
 
     header = array(24, 8, "MadHeader")
     mkey = field(64, "M_Key of the sender")
@@ -35,7 +35,7 @@ class Smp(Structure, size=256, section="14.2.1"):
 
 
 class NodeDescription(Structure, size=64, attr=0x10, section="14.2.5.2"):
-    """Readable text that names a node."""
+    """Text that names a node for people."""
 
     node_description = text(64, "NUL-padded UTF-8")
 
@@ -58,7 +58,7 @@ class NodeInfo(Structure, size=64, attr=0x11, section="14.2.5.3"):
 
 
 class SwitchInfo(Structure, size=64, attr=0x12, section="14.2.5.4"):
-    """Tables and switches of a switch."""
+    """Forwarding tables and settings of a switch."""
 
     linear_fdb_cap = field(16, "entries of the linear forwarding table")
     random_fdb_cap = field(16, "entries of the random forwarding table")
@@ -170,13 +170,13 @@ class VLArbitrationTable(Structure, size=64, attr=0x18, section="14.2.5.9"):
 
 
 class LinearForwardingTable(Structure, size=64, attr=0x19, section="14.2.5.10"):
-    """Egress port of 64 consecutive LIDs."""
+    """Output port of 64 consecutive LIDs."""
 
     port = array(64, 8, "255 = no route")
 
 
 class MulticastForwardingTable(Structure, size=64, attr=0x1B, section="14.2.5.12"):
-    """Port masks (16 ports) of 32 consecutive MLIDs."""
+    """Masks of output ports (16 ports) for 32 consecutive MLIDs."""
 
     port_mask = array(32, 16, "bit p = port 16*position + p")
 
@@ -192,7 +192,7 @@ class SMInfo(Structure, size=64, attr=0x20, section="14.2.5.13"):
 
 
 class MlnxExtPortInfo(Structure, size=64, attr=0xFF90, section="Mellanox vendor attribute"):
-    """Mellanox ExtendedPortInfo: distinguishes FDR10 from QDR."""
+    """Mellanox ExtendedPortInfo, which distinguishes FDR10 from QDR."""
 
     _reserved0 = reserved(24)
     state_change_enable = field(8, "which fields a Set changes")
@@ -205,7 +205,7 @@ class MlnxExtPortInfo(Structure, size=64, attr=0xFF90, section="Mellanox vendor 
 
 
 class PortInfoExtended(Structure, size=64, attr=0x33, section="14.2.5.19"):
-    """Forward error correction of a port (exists if CapabilityMask2 has bit 1)."""
+    """Forward error correction of a port. The attribute exists if CapabilityMask2 bit 1 is set."""
 
     cap_mask = field(32, "which of the following exist")
     fec_mode_active = field(16, "0 none, 1 FireCode, 2 RS, 3 low-latency RS")
@@ -227,11 +227,11 @@ BASE_VERSION_AT, CLASS_AT, VERSION_AT, METHOD_AT = (
 )
 STATUS_AT, HOP_POINTER_AT, HOP_COUNT_AT = MadHeader.status.byte, MadHeader.hop_pointer.byte, MadHeader.hop_count.byte
 STATUS_CODE_AT = STATUS_AT + 1
-"""Byte of the lower half of the status, which holds the reason of a refusal (IBA 13.4.7). The upper
-half belongs to the class and, in an SMP, holds the D bit."""
+"""Offset of the lower byte of the status, which holds the reason if a request is rejected (IBA
+13.4.7). The upper byte belongs to the class, and holds the D bit of an SMP."""
 TID_AT, ATTR_AT, MODIFIER_AT = MadHeader.tid.byte, MadHeader.attr_id.byte, MadHeader.attr_mod.byte
 MKEY_AT, DR_SLID_AT, DR_DLID_AT = Smp.mkey.byte, Smp.dr_slid.byte, Smp.dr_dlid.byte
 DATA_AT = Smp.data.byte
-"""Byte of the attribute in an SMP, and of the data in a PerfMgt MAD."""
+"""Offset of the attribute in an SMP, and of the data in a PerfMgt MAD."""
 INITIAL_PATH_AT, RETURN_PATH_AT = Smp.initial_path.byte, Smp.return_path.byte
-"""Byte of entry 0, which is unused."""
+"""Offset of entry 0 of each path. Entry 0 is unused."""

@@ -1,4 +1,5 @@
-"""Wire structures, declared once: codec, columns, dump and documentation follow from the declaration.
+"""Wire structures, each declared once. Codec, columns, dump and documentation follow from the
+declaration.
 
 A structure is a class with fields in wire order, most significant bit first, big-endian, as the
 specification draws them::
@@ -10,17 +11,17 @@ specification draws them::
         priority = field(4, "...")
         sm_state = field(4, "...")
 
-Every field is a descriptor-like :class:`Field` on the class. It works on a single structure and on
-columns alike, because everything is an operation on ``uint8[..., size]``:
+Every field is a :class:`Field`, an attribute of the class. It works on a single structure and on
+arrays of structures, because each operation is defined on ``uint8[..., size]``:
 
-* ``SMInfo.guid.get(buf)`` → native integers, shape ``buf.shape[:-1]``;
-* ``SMInfo.guid.set(buf, values)`` writes in place and touches no other bit;
-* ``SMInfo.unpack(buf)`` → ``{name: values}``; ``SMInfo.pack(guid=…, …)`` → ``uint8[size]`` (or
-  ``[n, size]``);
-* ``SMInfo.dump(buf)`` → one line per field.
+* ``SMInfo.guid.get(buf)`` returns native integers of shape ``buf.shape[:-1]``;
+* ``SMInfo.guid.set(buf, values)`` writes in place and changes no other bit;
+* ``SMInfo.unpack(buf)`` returns ``{name: values}``, and ``SMInfo.pack(guid=…, …)`` returns
+  ``uint8[size]`` (or ``[n, size]``);
+* ``SMInfo.dump(buf)`` returns one line per field.
 
-``set`` keeps unnamed bits, and ``unpack`` also returns reserved fields (``_reserved…``), so every
-byte string survives ``pack(**unpack(x)) == x``.
+``set`` keeps bits without a name, and ``unpack`` also returns reserved fields (``_reserved…``), so
+``pack(**unpack(x)) == x`` for every byte string.
 """
 
 from __future__ import annotations
@@ -37,11 +38,12 @@ _BIG_ENDIAN = {16: ">u2", 32: ">u4", 64: ">u8"}
 
 
 class Field:
-    """A component of a wire structure.
+    """A field of a wire structure.
 
     ``offset`` and ``bits`` count bits from the start of the structure; ``byte`` is the byte that
-    holds the first bit. ``count`` > 1 makes it an array of equal elements (``get`` adds a last
-    axis). With ``is_text`` it is ``bits/8`` bytes of NUL-padded UTF-8.
+    contains the first bit. If ``count`` is above 1, the field is an array of equal elements, and
+    ``get`` adds a last axis. If ``is_text`` is set, the field is ``bits/8`` bytes of NUL-padded
+    UTF-8.
     """
 
     __slots__ = ("at", "bits", "byte", "count", "doc", "is_text", "name", "offset", "unit")
@@ -52,7 +54,7 @@ class Field:
         self.offset = self.byte = 0
 
     def place(self, name: str, offset: int) -> None:
-        """Fix name and bit offset (the class declaration calls this once)."""
+        """Set the name and the bit offset. The declaration of the class calls this once."""
         self.name, self.offset, self.byte = name, offset, offset // 8
         aligned = offset % 8 == 0 and self.bits % 8 == 0
         if not aligned and (offset % 8 + self.bits > 64 or (self.count > 1 and 8 % self.bits)):
@@ -65,7 +67,7 @@ class Field:
 
     @property
     def dtype(self) -> type[np.unsignedinteger[Any]]:
-        """The smallest native unsigned type that holds one element."""
+        """Return the smallest native unsigned type that can hold one element."""
         for bits, dtype in _NATIVE:
             if self.bits <= bits:
                 return dtype
@@ -73,12 +75,12 @@ class Field:
 
     @property
     def mask(self) -> int:
-        """Largest value of one element."""
+        """Return the largest value of one element."""
         return (1 << self.bits) - 1
 
     def get(self, buf: np.ndarray) -> np.ndarray:
-        """Return the values of this field in ``uint8[..., size]``: a new native array of shape
-        ``[...]`` (or ``[..., count]``)."""
+        """Return the values of this field in ``buf`` (``uint8[..., size]``): a new array of native
+        integers with shape ``[...]`` (or ``[..., count]``)."""
         if self.is_text:
             return buf[..., self.byte : self.byte + self.bits // 8].copy()
         if self.count == 1:
@@ -86,15 +88,17 @@ class Field:
         return np.stack([self._get_at(buf, self.offset + i * self.bits) for i in range(self.count)], axis=-1)
 
     def set(self, buf: np.ndarray, value: Any, where: Any = None) -> None:
-        """Write value(s) in place. ``where`` (index or mask of rows) limits the write to some rows.
+        """Write one value or an array of values in place. ``where`` (an index or mask of rows)
+        limits the write to some rows.
 
-        Values wider than the field raise ``ValueError``; nothing is truncated silently.
+        A value that is wider than the field raises ``ValueError``; no value is truncated.
         """
         rows = buf if where is None else buf[where]
         if self.is_text:
             rows[..., self.byte : self.byte + self.bits // 8] = value
         else:
-            # NumPy would turn Python integers of 64 bits into floats, because they have no common integer type.
+            # NumPy would convert 64-bit Python integers of both signs to floats, because they have
+            # no common integer type.
             values = value if isinstance(value, np.ndarray) else np.asarray(value, object)
             if values.size and (int(values.max()) > self.mask or int(values.min()) < 0):
                 raise ValueError(f"{self.name}: {int(values.max()):#x} does not fit in {self.bits} bits")
@@ -112,7 +116,8 @@ class Field:
         if first == last:
             shift = 7 - (offset + self.bits - 1) % 8
             return np.asarray((buf[..., first] >> shift) & np.uint8(self.mask)).astype(self.dtype, copy=False)
-        if self.bits in _BIG_ENDIAN and offset % 8 == 0:  # a whole number: one view instead of a loop of a dozen steps
+        # a whole integer: a single view is faster than the loop below
+        if self.bits in _BIG_ENDIAN and offset % 8 == 0:
             octets = np.asarray(buf[..., first : last + 1], np.uint8)
             octets = octets if octets.strides[-1] == 1 else octets.copy()
             return octets.view(_BIG_ENDIAN[self.bits])[..., 0].astype(self.dtype)
@@ -143,7 +148,7 @@ class Field:
 
 
 def field(bits: int, doc: str) -> Any:
-    """Return an unsigned component of ``bits`` bits (1–64)."""
+    """Return a component of ``bits`` bits (1–64), an unsigned integer."""
     return Field(bits, doc)
 
 
@@ -153,17 +158,17 @@ def array(count: int, bits: int, doc: str) -> Any:
 
 
 def text(octets: int, doc: str) -> Any:
-    """Return ``octets`` bytes of NUL-padded UTF-8 (NodeDescription)."""
+    """Return a component of ``octets`` bytes of NUL-padded UTF-8 (NodeDescription)."""
     return Field(octets * 8, doc, is_text=True)
 
 
 def reserved(bits: int) -> Any:
-    """Return ``bits`` reserved bits: ``set`` keeps them, and dumps omit them."""
+    """Return ``bits`` reserved bits. ``set`` keeps their value, and dumps omit them."""
     return Field(bits, "reserved")
 
 
 class Structure:
-    """Base of every declared wire structure (see the module's docstring)."""
+    """Base class of all wire structures (see the docstring of this module)."""
 
     size: ClassVar[int] = 0
     attr: ClassVar[int | None] = None
@@ -193,12 +198,13 @@ class Structure:
 
     @classmethod
     def zeros(cls, *shape: int) -> np.ndarray:
-        """Return a zeroed ``uint8[*shape, size]``."""
+        """Return a new ``uint8[*shape, size]`` that is filled with zeros."""
         return np.zeros((*shape, cls.size), np.uint8)
 
     @classmethod
     def unpack(cls, buf: bytes | np.ndarray) -> dict[str, Any]:
-        """Return all fields by name, including reserved ones. Bytes give plain integers; arrays give columns."""
+        """Return all fields by name, including reserved ones. From bytes, values are Python
+        integers; from an array, they are columns."""
         if isinstance(buf, bytes | bytearray | memoryview):
             data = np.frombuffer(bytes(buf), np.uint8)
             if len(data) != cls.size:
@@ -208,8 +214,8 @@ class Structure:
 
     @classmethod
     def pack(cls, **values: Any) -> np.ndarray:
-        """Return ``uint8[size]`` from scalars, ``uint8[n, size]`` when any value is a column of
-        ``n``."""
+        """Return ``uint8[size]`` if all values are scalars, or ``uint8[n, size]`` if a value is a
+        column with ``n`` entries."""
         unknown = set(values) - set(cls.fields)
         if unknown:
             raise KeyError(f"{cls.__name__} has no field {', '.join(sorted(unknown))}")
@@ -244,8 +250,8 @@ class Structure:
 
 
 def _split_reserved(items: list[tuple[str, Any]]) -> list[tuple[str, Field]]:
-    """Keep only the fields, and split reserved ranges into aligned pieces of at most 64 bits, so
-    that they survive a round trip."""
+    """Return only the fields among ``items``. Reserved ranges are split into aligned pieces of at
+    most 64 bits, so that :meth:`Structure.unpack` can return them."""
     out: list[tuple[str, Field]] = []
     offset = 0
     for name, f in items:

@@ -1,26 +1,24 @@
-"""Compiled kernels: the only interface to
-Numba.
-Rules, enforced by :func:`kernel`:
+"""Compiled kernels. Only this package uses Numba. :func:`kernel` enforces these rules:
 
-* Kernels live in files named ``kernels.py`` or ``*_kernels.py``, or below a folder ``kernels``.
-  Importing such a file loads no Numba; the first *call* of a kernel from Python does.
-* Kernels take numbers, arrays (outputs and RNG state too) and :func:`table`\\ s of arrays, and call
-  only other kernels and builtins.
-* A kernel called from Python and all kernels below it form one **unit** (:mod:`softib.jit.units`):
-  optimised once, one piece of machine code. A kernel that is ``shared`` is a separate unit for other
-  kernels. Units and tables use private names of Numba; if these are missing or changed, kernels are
-  compiled with ``numba.njit(cache=True)`` (:mod:`softib.jit.plain`), with the same results
-  (:mod:`softib.jit.accelerators`).
-* In ``report`` and ``check``, a kernel with an estimate of its ``steps`` runs in Python if its work
+* Kernels are in files named ``kernels.py`` or ``*_kernels.py``, or below a folder ``kernels``. The
+  import of such a file does not load Numba; the first *call* of a kernel from Python does.
+* Arguments of kernels are numbers, arrays (including outputs and RNG state) and :func:`table`\s of
+  arrays. Kernels call only other kernels and builtins.
+* A kernel that Python calls forms one **unit** with all kernels that it calls
+  (:mod:`softib.jit.units`). The unit is optimised once and is one piece of machine code. A
+  ``shared`` kernel is a separate unit, which other units call. Units and tables use private names
+  of Numba. If these are missing or changed, kernels are compiled with ``numba.njit(cache=True)``
+  (:mod:`softib.jit.plain`), with the same results (:mod:`softib.jit.accelerators`).
+* In ``report`` and ``check``, a kernel that can estimate its ``steps`` runs in Python if its work
   is small and there is no machine code for it (:mod:`softib.jit.interpreted`).
-* Machine code is stored below :func:`cache_dir` (:mod:`softib.jit.store`), under a name derived
-  from everything it can depend on (:mod:`softib.jit.identity`): Numba's own cache does not notice
-  an edited callee in another file.
-* mypy ignores kernels (pyproject.toml): Numba types them from their arguments, not from
-  annotations.
+* Machine code is stored below :func:`cache_dir` (:mod:`softib.jit.store`). The name of a file is
+  derived from everything on which its content can depend (:mod:`softib.jit.identity`), because
+  Numba's own cache does not notice a change of a called kernel in another file.
+* mypy ignores kernels (pyproject.toml), because Numba infers their types from their arguments, not
+  from annotations.
 
-A cache that cannot be used (no room, no permission, a damaged file) costs compile time and one line
-on stderr, never the run.
+If the cache cannot be used (no space, no permission, a damaged file), kernels are compiled again
+and one line is written to stderr; the program continues.
 
 ``NUMBA_DISABLE_JIT=1`` runs every kernel as plain Python (for coverage and debuggers).
 ``SOFTIB_JIT=plain`` (``tables``, ``units``, ``both``) selects how they are compiled.

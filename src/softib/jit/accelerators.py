@@ -1,13 +1,15 @@
 """How kernels are compiled: with both accelerators, with one, or plain (:mod:`softib.jit.plain`).
 
-Two things make compiling and calling several times faster: **tables**
-(:mod:`softib.jit.table_types`: a pointer for many arrays) and **units** (:mod:`softib.jit.units`:
-one optimisation for a kernel and all that it calls). Both use private names of Numba, which another
-version may lack or change. A trial, not the version, determines whether they work. A small kernel
-(:mod:`softib.jit.probe_kernels`) is compiled with them and its result compared. The trial runs in a separate process,
-because a failure can crash Numba or leave it in an inconsistent state. If the trial fails, softib compiles without
-them: the same results, more slowly. The verdict is stored with the machine code, by environment; it costs a second
-once. ``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or ``both`` selects without a trial.
+Two techniques make compiling and calling several times faster: **tables**
+(:mod:`softib.jit.table_types`: one pointer for many arrays) and **units** (:mod:`softib.jit.units`:
+one optimisation of a kernel together with all kernels that it calls). Both use private names of
+Numba, which another version may lack or change. So softib tries them out instead of comparing
+versions: it compiles a small kernel (:mod:`softib.jit.probe_kernels`) with them and checks the
+result. This trial runs in a separate process, because a failure can crash Numba or leave it in an
+inconsistent state. If the trial fails, softib compiles without them, with the same results but more
+slowly. The trial takes a second, and its result is stored with the machine code, by environment.
+``SOFTIB_JIT`` = ``plain``, ``tables``, ``units`` or ``both`` selects the techniques without a
+trial.
 """
 
 from __future__ import annotations
@@ -30,11 +32,12 @@ __all__ = ["Accelerators", "accelerators", "after_failure", "entry", "in_use"]
 
 SETTING = "SOFTIB_JIT"
 PATIENCE_S = 300.0
-"""Time limit of a trial, which normally takes a second; an overloaded machine may need much longer."""
+"""Time limit of a trial in seconds. It normally takes one second, but may take much longer on an
+overloaded machine."""
 NAMES = {"plain": (False, False), "tables": (True, False), "units": (False, True), "both": (True, True)}
 """Values of :data:`SETTING`: (tables, units)."""
 OF_THE_MACHINE = "machine: "
-"""Prefix of a trial's failure that says nothing about Numba."""
+"""Prefix of an error that comes from the machine (for example no memory), and not from Numba."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def accelerators() -> Accelerators:
 
 
 def in_use() -> str:
-    """Return how kernels of this process were compiled so far, as text; empty if none ran. Loads
+    """Return as text how kernels of this process have been compiled; empty if none was. Loads
     nothing."""
     return str(_chosen[0]) if _chosen else ""
 
@@ -81,9 +84,9 @@ def entry(k: Kernel) -> Callable[..., Any]:
 
 
 def after_failure(k: Kernel, error: BaseException, args: tuple[Any, ...]) -> tuple[Callable[..., Any], Any]:
-    """Return the plain entry of a kernel whose unit could not be compiled, and its result; later
-    kernels are compiled without units too. Raises Numba's error from the plain way if the kernel
-    itself is wrong.
+    """Return the plain entry of a kernel that could not be compiled as a unit, and its result.
+    Kernels that are compiled later then use no units either. If the kernel itself is wrong, raises
+    Numba's error from the plain compilation.
     """
     without = replace(accelerators(), units=False, reason=_text(error))
     plain = _entry(k, without)
@@ -101,7 +104,8 @@ def _entry(k: Kernel, use: Accelerators, keep: bool = True) -> Callable[..., Any
         from softib.jit.plain import entry as compiled
     dispatcher: Callable[..., Any] = compiled(k, keep)
     if use.tables:
-        import softib.jit.table_types  # noqa: F401  (now: Numba's C code, which asks for a table's type, drops Ctrl-C)
+        # loaded now, because Numba's C code, which asks for a table's type, would drop Ctrl-C
+        import softib.jit.table_types
 
         return dispatcher
     return lambda *args: dispatcher(*[a.as_named_tuple() if isinstance(a, Table) else a for a in args])
@@ -130,8 +134,9 @@ def _kept() -> Accelerators | None:
 
 
 def _tried() -> Accelerators:
-    """Return the best accelerators that work, from a trial of each. The verdict is reported if
-    something is missing, and stored unless the machine lacked memory or descriptors for a trial."""
+    """Return the best accelerators that work, after a trial of each combination. If any is missing,
+    this is reported. The result is stored, unless the machine had too little memory or too few file
+    descriptors for a trial."""
     verdict, failures = Accelerators(False, False), []
     for tables, units in ((True, True), (True, False), (False, True)):
         failure = _trial(Accelerators(tables, units))
@@ -152,18 +157,19 @@ def _trial(use: Accelerators) -> str:
     """Return the error of :func:`_try` in a forked copy of this process; empty on success."""
     import numba
 
-    numba.njit(lambda: None)()  # prepares Numba once, not in each copy
+    numba.njit(lambda: None)()  # prepares Numba once here, instead of in each forked process
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # fork() beside threads warns; the copy ends soon
+        # fork() warns if there are other threads; the forked process ends soon
+        warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if not child:
         text = "the trial did not end"
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal says nothing about Numba
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is no failure of the trial
         try:
             _try(use)
             text = "works"
-        except BaseException as error:  # whatever a changed Numba does
+        except BaseException as error:  # a changed Numba may raise any exception
             cause = error.__cause__ or error
             text = (OF_THE_MACHINE if isinstance(cause, OSError | MemoryError) else "") + _text(cause)
         finally:

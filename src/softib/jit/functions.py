@@ -23,17 +23,19 @@ def is_kernel_file(path: str | Path) -> bool:
 
 
 class UnitError(Exception):
-    """A kernel could not be compiled as a unit, and has not run; the cause is this exception's."""
+    """Raised if a kernel could not be compiled as a unit; it has not run. The cause is this
+    exception's ``__cause__``."""
 
 
 class Kernel:
-    """A function compiled by Numba, with all kernels that it calls, when Python first calls it.
+    """A function that Numba compiles, together with all kernels that it calls, when Python first
+    calls it.
 
-    ``shared``: it is compiled once, and its callers call that machine code instead of
-    containing it. For large kernels with several callers, outside of innermost loops: nothing is
-    inlined or optimised across that call. ``steps``: returns the number of innermost steps for given
-    arguments, for :mod:`softib.jit.interpreted`; ``rows``: it takes rows of arrays; ``python_form``:
-    the function of :meth:`in_python`.
+    ``shared``: it is compiled once, and its callers call that machine code instead of containing a
+    copy. This is for large kernels with several callers, outside innermost loops, because nothing
+    is inlined or optimised across the call. ``steps``: a function that returns the number of
+    innermost steps for given arguments, for :mod:`softib.jit.interpreted`. ``rows``: it takes rows
+    of arrays. ``python_form``: the function that :meth:`in_python` sets.
     """
 
     def __init__(
@@ -72,8 +74,9 @@ class Kernel:
             return result
 
     def in_python(self, function: F) -> F:
-        """Return the decorator of a function that replaces the kernel for small work. The function uses NumPy or
-        Python's numbers, gives the same results, is faster than the kernel run in Python, and calls no kernel."""
+        """Return a decorator for a function that replaces this kernel for small work. The function
+        uses NumPy or Python's numbers, gives the same results as the kernel, is faster than the
+        kernel run in Python, and calls no kernel."""
         self.python_form = function
         return function
 
@@ -84,7 +87,7 @@ class Kernel:
             if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
                 self._entry = self.python
             else:
-                from softib.jit.accelerators import entry  # loads Numba (0.3 s): only where a kernel runs
+                from softib.jit.accelerators import entry  # loads Numba (0.3 s), so only when a kernel runs
 
                 self._entry = entry(self)
         return self._entry
@@ -119,12 +122,13 @@ def kernel(
     rows: bool = False,
     **options: Any,
 ) -> Any:
-    """Return decorator: make ``function`` a compiled kernel. ``options`` go to ``numba.njit``;
-    ``nogil=True`` is the default."""
+    """Return a decorator that makes ``function`` a compiled kernel. ``options`` are passed to
+    ``numba.njit``; ``nogil=True`` is the default."""
     if function is None:
         return lambda f: Kernel(f, options, shared, steps, rows)
     return Kernel(function, options, shared, steps, rows)
 
 
 inner = functools.partial(kernel, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorator of kernels that only kernels call: no reference counts, no wrapper for Python."""
+"""Decorator of kernels that Python never calls: they have no reference counts, and no wrapper for
+Python."""

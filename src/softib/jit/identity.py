@@ -1,10 +1,11 @@
-"""The identity of a kernel, which names its machine code: everything that it can depend on, by
-value. The machine code of a kernel is made from its bytecode, the values of the constants that it names, and the
-kernels that it calls, in whatever file they are. Its identity is a hash of the bytecode and constants of every
-kernel that it reaches, and of the :func:`environment`. Edits elsewhere in a file, of comments, or of kernels that
-it does not call do not change it; a computed constant (an offset of a wire structure, a number of a
-C header) counts with its value. A value of an unknown type counts as all sources of the package
-that it comes from, which may be too much, but never too little.
+"""The identity of a kernel, from which the name of its machine code in the store is made. The
+machine code of a kernel is made from its bytecode, the values of the constants that it names, and
+the kernels that it calls, in whatever file they are. The identity is a hash of the bytecode and
+constants of every kernel that it can reach, and of the :func:`environment`. So edits elsewhere in a
+file, of comments, or of kernels that it does not call do not change it. A computed constant (an
+offset in a wire structure, or a number from a C header) is hashed by value. For a value of an
+unknown type, all sources of the package that it comes from are hashed, so the identity may change
+too often, but never too seldom.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ __all__ = ["identity", "names_of", "reached", "reached_from", "store_prefix"]
 PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 LOAD_GLOBAL = dis.opmap["LOAD_GLOBAL"]
 NEUTRAL = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_DISABLE_JIT"}
-"""Settings of Numba that do not change machine code; every other ``NUMBA_…`` variable counts."""
+"""Settings of Numba that do not change machine code. All other ``NUMBA_…`` variables are part of
+the identity."""
 
 
 @functools.cache
@@ -42,7 +44,7 @@ def names_of(code: types.CodeType) -> frozenset[str]:
         argument = extended | low
         extended = argument << 8 if opcode == dis.EXTENDED_ARG else 0
         if opcode == LOAD_GLOBAL:
-            names.add(code.co_names[argument >> 1])  # the lowest bit: it is called next
+            names.add(code.co_names[argument >> 1])  # the lowest bit means that the global is called next
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             names |= names_of(const)
@@ -50,20 +52,21 @@ def names_of(code: types.CodeType) -> frozenset[str]:
 
 
 def frozen_of(k: Kernel) -> dict[str, Any]:
-    """Return the globals that ``k`` can name, in the order of their names."""
+    """Return the globals that ``k`` can read, in the order of their names."""
     function = k.python
     values = function.__globals__
     return {name: values[name] for name in sorted(names_of(function.__code__)) if name in values}
 
 
 def reached_from(k: Kernel) -> dict[str, Kernel]:
-    """Return the kernels that ``k`` names, by their name there, without ``k`` itself."""
+    """Return the kernels that ``k`` reads as globals, by their name in its module, without ``k``
+    itself."""
     return {name: value for name, value in frozen_of(k).items() if isinstance(value, Kernel) and value is not k}
 
 
 def reached(k: Kernel, into: Callable[[Kernel], bool] = lambda _: True) -> list[Kernel]:
-    """Return ``k`` and every kernel that it can call, in the order of the search, which only
-    enters kernels for which ``into`` holds."""
+    """Return ``k`` and every kernel that it can call, in the order of the search. Only kernels for
+    which ``into`` returns True are searched further."""
     reachable, todo = [k], [k]
     while todo:
         for callee in reached_from(todo.pop()).values():
@@ -95,7 +98,8 @@ def store_prefix(k: Kernel) -> str:
 
 
 def _frozen_text(k: Kernel) -> str:
-    """Return the frozen values of ``k`` itself as text; kernels that it calls only by identity."""
+    """Return the values of the globals that ``k`` reads as text. Kernels that it calls are
+    represented by their identity only."""
     parts = [title(k), repr((sorted(k.options.items()), k.shared)), *_code(k.python.__code__, k.python.__doc__)]
     parts += [_value(v, k) for v in (k.python.__defaults__ or ())]
     parts += [_value(cell.cell_contents, k) for cell in (k.python.__closure__ or ())]
@@ -145,8 +149,8 @@ def _value(value: Any, k: Kernel | None) -> str:
 
 
 def is_foreign(value: Any) -> bool:
-    """Return whether ``value`` is a module, type or function of NumPy, Numba and the standard
-    library: their versions are in the environment."""
+    """Return whether ``value`` is a module, type or function of NumPy, Numba or the standard
+    library. The environment contains their versions."""
     if isinstance(value, types.ModuleType):
         module = value.__name__
     elif isinstance(value, type | types.BuiltinFunctionType | np.ufunc) or hasattr(value, "__wrapped__"):
@@ -157,7 +161,8 @@ def is_foreign(value: Any) -> bool:
 
 
 def is_coarse(value: Any) -> bool:
-    """Return whether ``value`` is of an unknown type."""
+    """Return whether the type of ``value`` is unknown, so that whole packages are hashed
+    instead."""
     if isinstance(value, tuple | list | frozenset):
         return any(is_coarse(item) for item in value)
     comparable = (
@@ -192,8 +197,8 @@ def _sources(package: str) -> str:
 
 @functools.cache
 def environment() -> str:
-    """Return text with everything that all kernels depend on: Python, Numba, LLVM, NumPy, this
-    package's own sources, settings of Numba."""
+    """Return a text that contains everything on which all kernels depend: Python, Numba, LLVM,
+    NumPy, the sources of this package, and settings of Numba."""
     import llvmlite
     import numba
 

@@ -1,16 +1,17 @@
-"""Small work in Python: a kernel that runs once on a small fabric takes longer to compile than to
-interpret.
+"""Run small work in Python: a kernel that is called once on a small fabric takes longer to compile
+than to interpret.
 
-Within :func:`small_work_in_python`, a kernel with an estimate of its steps (``kernel(steps=...)``)
-runs as a Python function while the cache has no machine code for it and the estimated cost of its
-calls in this process is less than :data:`SHARE` of the cost of compiling it. A process that repeats its
-work until it is stopped judges each call alone, by :data:`CALL_SHARE`. No state is kept
-between processes: equal runs cost the same, and ``softib compile``, or any command that compiles the
-kernel, makes them faster. Both ways give the same result. Numba's int64 is Python's int here, since NumPy's narrow
-numbers would wrap around. Arrays are passed as memoryviews, with two exceptions: arrays of uint64, which wrap around in
-both ways, and those of kernels that take rows of arrays (``rows=True``). A kernel whose loops are slow in Python may
-have another form there (``Kernel.in_python``). ``tests/jit/test_interpreted.py`` runs every kernel with an estimate
-both ways.
+Within :func:`small_work_in_python`, a kernel that can estimate its steps (``kernel(steps=...)``)
+runs as a Python function if the cache has no machine code for it, and if the estimated time of its
+calls in this process is less than :data:`SHARE` of the time to compile it. A process that repeats
+its work until it is stopped compares each call separately, with :data:`CALL_SHARE`. No state is
+kept between processes, so equal runs take equal time; ``softib compile``, or any command that
+compiles the kernel, makes them faster. Both ways give the same result. In Python, Numba's int64 is
+Python's int, since NumPy's fixed-width numbers would wrap around. Arrays are passed as memoryviews,
+except arrays of uint64, which wrap around in both ways, and arrays of kernels that take rows
+(``rows=True``). A kernel whose loops are slow in Python may have a second form for Python
+(``Kernel.in_python``). ``tests/jit/test_interpreted.py`` runs every kernel with an estimate in both
+ways.
 """
 
 from __future__ import annotations
@@ -38,27 +39,27 @@ ALWAYS_COMPILE = "SOFTIB_COMPILE"
 """Environment variable: ``always`` compiles every kernel at its first call, as ``softib compile``
 does."""
 STEPS_A_UNIT, STEPS_A_BYTE = 50_000, 650
-"""Steps in Python (of half a microsecond each) that correspond to the time to compile a unit, and
-to each byte of its bytecode: fitted to the kernels of a report."""
+"""Time to compile a unit, and to compile one byte of its bytecode, expressed as steps in Python
+(half a microsecond each). The values were fitted to the kernels of a report."""
 SHARE = 1 / 2
-"""Share of the compile time that calls in Python may cost. A larger share would make the first report a little faster
-and every later one much slower."""
+"""Maximum time of calls in Python, as a share of the compile time. A larger share would make the
+first report a little faster, and every later one much slower."""
 CALL_SHARE = 1 / 200
-"""Share of the compile time that each call of a repeated kernel may take: a daemon on a small fabric
-need not compile it, and never pauses for that later."""
+"""Maximum time of each call of a repeated kernel, as a share of the compile time. With this value,
+a daemon on a small fabric need not compile the kernel, and never pauses to compile it later."""
 NARROW = "bool_ int8 uint8 int16 uint16 int32 uint32 float64 inf"
 ALLOCATORS = "empty zeros ones full arange"
 
 _wanted: list[bool] = []
-"""Of each context, the innermost last, whether its work is repeated."""
+"""For each active context, the innermost last: whether its work is repeated."""
 _functions: dict[tuple[Kernel, bool], types.FunctionType] = {}
 _steps: dict[Kernel, float] = {}
 
 
 @contextlib.contextmanager
 def small_work_in_python(*, repeated: bool = False) -> Iterator[None]:
-    """Context in which small work of kernels runs in Python, for short commands; ``repeated``: for
-    processes that repeat it."""
+    """Context in which kernels with small work run in Python, for short commands. ``repeated``: for
+    processes that repeat the work."""
     _wanted.append(repeated)
     try:
         yield
@@ -80,7 +81,7 @@ def is_small(k: Kernel, args: tuple[Any, ...]) -> bool:
 
 @functools.cache
 def bound(k: Kernel) -> float:
-    """Return the number of steps up to which ``k`` runs in Python."""
+    """Return the maximum number of steps for which ``k`` runs in Python."""
     size = sum(len(part.python.__code__.co_code) for part in reached(k))
     return SHARE * (STEPS_A_UNIT + STEPS_A_BYTE * size)
 
@@ -98,7 +99,7 @@ def run(k: Kernel, args: tuple[Any, ...]) -> Any:
 
 
 def python_of(k: Kernel) -> Callable[..., Any]:
-    """Return the function of ``k``, which calls the functions of other kernels, and uses
+    """Return the Python function of ``k``. It calls the Python functions of other kernels, and uses
     Python's numbers."""
     return _python_of(k, k.rows)
 
@@ -118,8 +119,8 @@ def _python_of(k: Kernel, rows: bool) -> Callable[..., Any]:
 
 @functools.cache
 def _numbers(views: bool) -> Any:
-    """Return a NumPy for kernels in Python: int64 is Python's int, and new arrays are memoryviews if the arguments
-    are."""
+    """Return a replacement of NumPy for kernels in Python. Its int64 is Python's int, and if
+    ``views`` is set, new arrays are memoryviews."""
     import numpy as np
 
     def allocator(allocate: Callable[..., np.ndarray]) -> Callable[..., Any]:

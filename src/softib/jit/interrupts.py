@@ -1,10 +1,8 @@
-"""Ctrl-C, and the end of the program, during compilation take effect between two kernels, not
-inside Numba and
-LLVM.
-If ``KeyboardInterrupt`` is raised between two lines of Numba, ownership of LLVM modules is
-undefined, and freeing them crashes; if it is raised in a callback of LLVM, Python drops it, and
-the program continues. Each was seen once in 30 interrupts of a first ``softib exporter``. A
-thread that compiles at exit of the program crashes as well.
+"""Defer Ctrl-C and the end of the program during compilation. They take effect between two kernels,
+not inside Numba and LLVM. If ``KeyboardInterrupt`` is raised between two lines of Numba, the
+ownership of LLVM modules is undefined, and freeing them crashes. If it is raised in a callback of
+LLVM, Python drops it, and the program continues. Each was seen once in 30 interrupts of a first
+``softib exporter``. A thread that compiles while the program exits also crashes.
 """
 
 from __future__ import annotations
@@ -25,10 +23,9 @@ _ending = threading.Event()
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Context in which Ctrl-C is noted instead of raised; :func:`check`, or the end of the block,
-    then raises :class:`KeyboardInterrupt`.
-    Other
-    installed handlers are kept: softib's only request an end.
+    """Context in which Ctrl-C is recorded instead of raised. :func:`check`, or the end of the
+    block, then raises :class:`KeyboardInterrupt`. Other installed handlers are kept, because
+    softib's handlers only request an end.
     """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -63,6 +60,6 @@ def wait_at_exit(lock: AbstractContextManager[Any]) -> None:
 
     def end() -> None:
         _ending.set()
-        lock.__enter__()  # never released: no one compiles from here on
+        lock.__enter__()  # never released, because no thread may compile from here on
 
     atexit.register(end)

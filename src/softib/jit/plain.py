@@ -1,9 +1,9 @@
-"""Compile a kernel only with Numba's documented interface: ``numba.njit(cache=True)``, each function
+"""Compile kernels with only Numba's documented interface: ``numba.njit(cache=True)``, each function
 separately.
 
-This takes several times as long as units (see docs/decisions/0010-kernel-units.md), with the same results. Numba's own
-cache only notices an edit of the kernel's file, so its folder for a kernel is named after the kernel's
-:func:`~softib.jit.identity.identity`.
+This takes several times as long as units (see docs/decisions/0010-kernel-units.md), with the same
+results. Numba's own cache only notices edits of the file that contains the kernel. So softib gives
+each kernel its own cache folder, named after its :func:`~softib.jit.identity.identity`.
 """
 
 import functools
@@ -23,14 +23,14 @@ __all__ = ["entry"]
 
 _called = {}
 _alone = threading.RLock()
-"""Serializes compilation in this process: while one thread waits for another process' lock, a second
-one must not hold Numba's lock."""
+"""Serializes compilation in this process: while one thread waits for a lock that another process
+holds, a second thread must not hold Numba's lock."""
 
 interrupts.wait_at_exit(_alone)
 
 
 def entry(k, keep=True):
-    """Return the dispatcher that Python calls."""
+    """Return the dispatcher of ``k`` for calls from Python."""
     function = clone(k.python)
     function.__globals__.update(callees(k))
     with _alone:
@@ -46,13 +46,13 @@ def entry(k, keep=True):
 
 
 def callees(k):
-    """Return the replacements of ``k``'s globals: dispatchers of kernels, declarations of C
+    """Return the replacements for globals of ``k``: dispatchers for kernels, and declarations for C
     functions."""
     return {name: _callee(callee) for name, callee in reached_from(k).items()} | declared(k)
 
 
 def _callee(k):
-    """Return the dispatcher that kernels call."""
+    """Return the dispatcher of ``k`` for calls from kernels."""
     if id(k) not in _called:
         function = clone(k.python)
         function.__globals__.update(callees(k))
@@ -62,11 +62,12 @@ def _callee(k):
 
 
 UNDOCUMENTED = ("_nrt", "no_cpython_wrapper", "no_cfunc_wrapper")
-"""Options that only save work: no reference counts, no wrapper for Python or C."""
+"""Options that only save work: they omit reference counts, and wrappers for Python or C."""
 
 
 def compiled(function, options, **wrappers):
-    """Return ``numba.njit`` with these options; undocumented ones only if this Numba supports them."""
+    """Return ``function`` compiled by ``numba.njit`` with these options. Undocumented options are
+    omitted if this Numba does not support them."""
     given = {n: v for n, v in options.items() if n not in UNDOCUMENTED[1:]} | wrappers
     try:
         return numba.njit(**{"nogil": True, **given})(function)
@@ -96,8 +97,9 @@ def _folder(k):
 
 
 def _compile(dispatcher, k, folder, signature):
-    """Load from Numba's cache, or compile and store: one process at a time, since Numba numbers its
-    files without a lock. A process that waited too long for the lock neither loads nor stores."""
+    """Load from Numba's cache, or compile and store. Only one process does this at a time, since
+    Numba numbers its files without a lock. A process that waited too long for the lock neither
+    loads nor stores."""
     load_or_compile = functools.partial(type(dispatcher).compile, dispatcher, signature)
     names = {title(callee) for callee in reached(k)} - {title(k)}
     with (
@@ -113,7 +115,7 @@ def _compile(dispatcher, k, folder, signature):
             code = load_or_compile()
         except numba.core.errors.NumbaError:
             raise
-        except OSError as error:  # it was compiled, but could not be stored
+        except OSError as error:  # the kernel was compiled, but could not be stored
             STORE.give_up(error)
             code = load_or_compile()
         except Exception:

@@ -13,9 +13,9 @@ CACHE_LINE = 64
 
 
 class Prefetch(External):
-    """``prefetch(array, row, column)`` in a kernel: prefetch the cache line of that element of
-    a two-dimensional array, or ``prefetch(rows, row, line)``: a cache line of a row of records. No
-    data is read, so any index is allowed. In plain Python it does nothing."""
+    """``prefetch(array, row, column)`` in a kernel prefetches the cache line of this element of a
+    two-dimensional array. ``prefetch(rows, row, line)`` prefetches a cache line of a row of
+    records. No data is read, so any index is allowed. In plain Python it does nothing."""
 
     def __init__(self) -> None:
         super().__init__("llvm.prefetch", "none")

@@ -1,4 +1,4 @@
-"""The trial of :mod:`softib.jit.accelerators`: a kernel that compiles in a second and uses all
+"""The kernel for the trial of :mod:`softib.jit.accelerators`. It compiles in a second and uses all
 features that other kernels use."""
 
 import numpy as np
@@ -11,19 +11,19 @@ Probe = table("Probe", "rows strided square")
 
 @kernel
 def weight(x, factor):
-    """Called with literals and with variables."""
+    """Return a product. It is called with literals and with variables."""
     return x * factor
 
 
 @kernel
 def doubled(t, i):
-    """Pass a table on; called by two other kernels."""
+    """Pass a table to another kernel. Two kernels call this one."""
     return weight(t.rows[i], 2) + weight(t.strided[i], i)
 
 
 @kernel
 def total(t, n):
-    """Read and write the arrays of a table, an array made here, loops and floats."""
+    """Use the arrays of a table, an array that is created here, loops and floats."""
     counts = np.zeros(n, np.int64)
     for i in range(n):
         counts[i] = doubled(t, i) + weight(i, 7)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 __all__ = ["compiling", "on_compiling", "step", "waiting"]
 
 TRIAL = "softib.jit."
-"""Units not reported: the trial of the accelerators."""
+"""Prefix of units that are not reported: those of the accelerators' trial."""
 Listener = Callable[[str, int, int], None]
 
 _listeners: list[Listener] = []
@@ -19,15 +19,16 @@ _done: set[str] = set()
 
 
 def on_compiling(listener: Listener) -> None:
-    """Call ``listener(unit, done, of)`` during the compilation of the ``of`` kernels of ``unit``; ``of`` is -1
-    while another process compiles it."""
+    """Call ``listener(unit, done, of)`` while the ``of`` kernels of ``unit`` are compiled. ``of``
+    is -1 while another process compiles the unit."""
     _listeners.append(listener)
 
 
 @contextmanager
 def compiling(unit: str, kernels: set[str], quiet: bool = False) -> Iterator[Callable[[], None]]:
-    """Context in which a unit of these kernels compiles. ``quiet``: the unit may be loaded instead; the first
-    :func:`step`, or a call of the yielded function, shows that it compiles. Units can be nested."""
+    """Context in which a unit of these kernels is compiled. ``quiet``: the unit may be loaded
+    instead; it is reported only after the first :func:`step`, or a call of the yielded function.
+    Units can be nested."""
     before = list(_unit), set(_known), set(_done)
     _set([unit], kernels, set())
     if not quiet:
@@ -46,14 +47,15 @@ def _set(unit: list[str], all_kernels: set[str], done: set[str]) -> None:
 
 
 def step(name: str) -> None:
-    """Report that the kernel ``name`` of the current unit is typed and lowered."""
+    """Report that the types of kernel ``name`` of the current unit are inferred, and its LLVM code
+    is made."""
     if _unit and name in _known and name not in _done:
         _done.add(name)
         _report()
 
 
 def waiting(unit: str) -> None:
-    """Report that another process compiles ``unit``, and this one waits for it."""
+    """Report that another process compiles ``unit``, and that this process waits for it."""
     _notify(unit, 0, -1)
 
 

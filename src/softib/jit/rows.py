@@ -1,4 +1,4 @@
-"""Rows with named columns: each column is declared once, with a type, a unit and a line of text.
+"""Rows with named columns. Each column is declared once, with a type, a unit and a line of text.
 
 An array of rows is a NumPy array of records. A kernel reads ``table.packet[k].psn``, which compiles
 to one load at a fixed distance from the row's address; NumPy code reads the column
@@ -21,8 +21,8 @@ LINE = 64
 
 @dataclass(frozen=True)
 class Column:
-    """A column: ``kind`` is NumPy's name of its type, ``many``: values per row, ``over``: the column
-    whose bytes it shares."""
+    """A column. ``kind``: NumPy's name of its type. ``many``: number of values per row. ``over``:
+    the column whose bytes it shares."""
 
     name: str
     kind: str
@@ -48,8 +48,8 @@ def f8(name: str, unit: str, text: str) -> Column:
 
 
 class Rows:
-    """Declaration of an array's rows. ``dtype`` is a record of the columns in their order, each at a
-    multiple of its own size, padded to ``size`` bytes where that is given.
+    """Declaration of an array's rows. ``dtype`` is a record of the columns in their order, each at
+    a multiple of its own size. If ``size`` is given, rows are padded to this number of bytes.
 
     Raises :class:`TypeError` for a name that records of NumPy cannot have, and for a column without
     unit or text.
@@ -82,7 +82,7 @@ class Rows:
         return iter(self.columns)
 
     def zeros(self, *shape: int) -> np.ndarray:
-        """Return rows of zeros; the first begins a cache line."""
+        """Return rows filled with zeros. The first row begins at a cache line."""
         rows = int(np.prod(shape, dtype=np.int64))
         raw = np.zeros(rows * self.dtype.itemsize + LINE, np.uint8)
         skip = -raw.ctypes.data % LINE
@@ -92,8 +92,8 @@ class Rows:
 @dataclass(frozen=True)
 class Array:
     """An array of a table. ``shape`` names its dimensions (empty: one row, which kernels read as
-    ``table.name.column``); ``of`` is :class:`Rows`, or NumPy's name of the type of plain numbers,
-    which then have ``unit`` and ``text`` themselves."""
+    ``table.name.column``). ``of`` is :class:`Rows`, or NumPy's name of the type of plain numbers.
+    Plain numbers have ``unit`` and ``text`` here."""
 
     shape: str
     of: Rows | str

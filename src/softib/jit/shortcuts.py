@@ -1,12 +1,14 @@
-"""Work of Numba's compiler that is omitted, or done only once, while a unit compiles. This saves a third of the time.
+"""Parts of Numba's compiler that are omitted, or executed only once, while a unit is compiled. This
+saves a third of the time.
 
-* The type of an operation is inferred once per combination of types: a unit has 7,000 operations of 1,000 kinds.
-* The size of a type is queried once; each query creates an LLVM module.
+* The type of an operation is inferred once per combination of types. A unit has 7,000 operations of
+  1,000 kinds.
+* The size of a type is queried once, because each query creates an LLVM module.
 * Functions that only kernels call get no wrappers for Python and C.
-* Settings are compared only where they were set.
-* Each type is hashed once; the type of a table's array is a tuple of tuples.
-* Imports of Numba for the lowering of a call run once, not before each call.
-* The variables of an instruction are listed without five queries of each value's class.
+* Settings are compared only if they were set.
+* Each type is hashed once, because the type of an array in a table is a tuple of tuples.
+* Numba's imports for the lowering of a call are executed once, not before each call.
+* The variables of an instruction are listed without five checks of each value's class.
 * Python does not search for reference cycles in a million objects.
 """
 
@@ -22,15 +24,16 @@ from numba.core.types.functions import BaseFunction
 __all__ = ["Flags", "taken", "unwrapped"]
 
 CONTEXTS = cpu.CPUContext, typing.Context
-"""Each asks its modules which types and operations they support, before every function that is compiled."""
+"""Before each function that is compiled, these ask their modules which types and operations they
+support."""
 NAMES_OF_FLAGS = hash(compiler.Flags())
 """Numba hashes the names of the settings, not their values, so the hash is always the same."""
 
 
 @contextmanager
 def taken(*others):
-    """Context in which Numba takes these shortcuts, and ``others``: (object, name of an attribute,
-    temporary value)."""
+    """Context in which Numba takes these shortcuts. ``others`` are further temporary changes:
+    (object, name of an attribute, value)."""
     collecting = gc.isenabled()
     gc.disable()
     with ExitStack() as undo:
@@ -50,7 +53,7 @@ def taken(*others):
 
 
 def unwrapped(kind):
-    """Return the shortcuts with which libraries of the class ``kind`` get no wrappers."""
+    """Return the shortcuts by which libraries of class ``kind`` get no wrappers."""
     names = "create_cpython_wrapper", "create_cfunc_wrapper"
     return [(cpu.CPUContext, name, _not_of(kind, getattr(cpu.CPUContext, name))) for name in names]
 
@@ -68,7 +71,7 @@ def _inferred_once(infer):
 
 
 def _hashed_once(hash_of):
-    hashes = {}  # by address; the type is kept with its hash, so that no other one gets its address
+    hashes = {}  # by address; the type is stored too, so that its address is not used again
 
     def hashed(self):
         entry = hashes.get(id(self))
@@ -91,7 +94,8 @@ def _loaded_once(load):
 
 
 class _Kinds(dict):
-    """Methods that find the variables of a value in Numba's IR, by its class (0: it has none)."""
+    """Function by class of a value in Numba's IR that finds the value's variables (0: it has
+    none)."""
 
     VAR, INST, SEQUENCE, MAPPING = 1, 2, 3, 4
 
@@ -127,7 +131,7 @@ def _measured_once(measure):
     sizes = {}
 
     def measured(self, target_data, context=None):
-        if isinstance(self, ir.IdentifiedStructType):  # its text is a name alone
+        if isinstance(self, ir.IdentifiedStructType):  # the text of this type is only its name
             return measure(self, target_data, context)
         key = str(self)
         if key not in sizes:
@@ -146,8 +150,8 @@ def _not_of(kind, wrap):
 
 
 class Flags(compiler.Flags):
-    """Numba's settings, compared only where they were set: Numba collects two dozen of them for
-    each of 30,000 comparisons, a seventh of the compile time."""
+    """Numba's settings, which are compared only if they were set. Numba itself collects two dozen
+    of them for each of 30,000 comparisons, which takes a seventh of the compile time."""
 
     __slots__ = ()
 

@@ -1,7 +1,8 @@
-"""A second compilation of a kernel, with some of the kernels that it calls replaced by others.
+"""Compile a kernel a second time, with some of the kernels that it calls replaced by others.
 
-A decision that holds for a whole run (which link technology, which transport) is made here, at compile time, and not at
-each event. The unit of one choice does not contain the others, is not slowed down by them and does not compile them.
+Some decisions are the same for a whole run (which link technology, which transport). They are made
+here, at compile time, instead of at each event. The unit for one choice does not contain the code
+of the others, so it is neither slowed down by that code nor compiles it.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ def specialised(
     replaced: Mapping[Kernel, Kernel],
     constants: Mapping[str, Any] | None = None,
 ) -> Kernel:
-    """Return ``top`` with every kernel of ``replaced`` replaced in all its callers, and with other
+    """Return ``top`` with every kernel in ``replaced`` replaced in all its callers, and with other
     values of ``constants`` (by name, in every kernel that uses one). ``name`` is appended to the
-    names of changed kernels; unchanged ones are shared with ``top``. Raises :class:`ValueError` for
-    a replacement that ``top`` does not call or name, which means that a change elsewhere has made
-    the specialisation wrong.
+    names of changed kernels; unchanged kernels are shared with ``top``. Raises :class:`ValueError`
+    for a replacement that ``top`` does not call or name. This means that the specialisation no
+    longer matches the code of ``top``.
     """
     constants = constants or {}
     copies: dict[Kernel, Kernel] = {}
@@ -70,7 +71,7 @@ def specialised(
 
 
 def _with(k: Kernel, name: str, changed: Mapping[str, Any]) -> Kernel:
-    """Return ``k`` with other globals."""
+    """Return a copy of ``k`` in which the globals ``changed`` have other values."""
     function = clone(k.python)
     function.__globals__.update(changed)
     function.__qualname__ = f"{k.python.__qualname__}.{name}"

@@ -1,11 +1,13 @@
-"""Machine code on disk: one file for each unit, types of its arguments and CPU, in one folder.
+"""Machine code on disk, in one folder. There is one file for each unit, types of its arguments, and
+CPU.
 
-A file is ``magic, SHA-256, payload``: a truncated or damaged file is compiled again and replaced. It is
-written to a temporary name and renamed, so that no process reads a partial file. If several processes
-need the same unit at once, the first compiles it, and the others wait and load it, for at most
-:data:`PATIENCE_S`: a stopped process would block them for good. Files not used for :data:`KEEP_DAYS`
-days are deleted, and the oldest beyond :data:`KEEP_FILES`; a process reads a file once as a whole, so
-deletion does not affect running processes.
+A file is ``magic, SHA-256, payload``. If it is truncated or damaged, the unit is compiled again and
+the file is replaced. A file is written with a temporary name and then renamed, so that no process
+reads a partial file. If several processes need the same unit at the same time, the first compiles
+it, and the others wait and load it. They wait for at most :data:`PATIENCE_S`, because a stopped
+process would block them forever. Files that were not used for :data:`KEEP_DAYS` days are deleted,
+and so are the oldest if there are more than :data:`KEEP_FILES`. A process reads a file once as a
+whole, so deletion does not affect running processes.
 """
 
 from __future__ import annotations
@@ -32,15 +34,17 @@ __all__ = ["STORE", "Store", "cache_dir"]
 MAGIC = b"softib kernel 1\n"
 KEEP_DAYS, KEEP_FILES = 60, 2000
 YOUNG_S = 3600.0
-"""Minimum age of deleted files: a younger one may belong to a current run."""
+"""Minimum age in seconds of files that are deleted. A younger file may belong to a running
+program."""
 DAY_S = 86400.0
 PAUSE_S = 0.02
-"""Interval between checks whether another process has finished compiling."""
+"""Interval in seconds between checks whether another process has finished compiling."""
 PATIENCE_S = 120.0
-"""Longest wait for another process that compiles a unit: several times what the largest one takes."""
+"""Maximum time in seconds for which a process waits for another one that compiles a unit. The
+largest unit takes a fraction of it."""
 SUFFIX, PART, LOCK = ".code", ".part", ".lock"
 WRITABLE = 0o022
-"""Group and others may write."""
+"""Permission bits that let the group or others write."""
 FOLDER = ".numba"
 """Files that Numba itself stores for one kernel compiled the plain way."""
 
@@ -60,7 +64,7 @@ def cache_dir() -> Path:
 
 
 def _usual() -> Path | None:
-    """Return the folder from the environment; None if this user has no home directory."""
+    """Return the folder that the environment selects; None if this user has no home directory."""
     base, cache = os.environ.get("SOFTIB_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     try:
         root = Path(base) if base else Path(cache or Path.home() / ".cache") / "softib"
@@ -83,7 +87,8 @@ def _writable(folder: Path) -> bool:
 
 
 def is_trusted(about: os.stat_result) -> bool:
-    """Return whether the file or folder is of this user or root, and no other user can write it."""
+    """Return whether the file or folder belongs to this user or root, and no other user can write
+    to it."""
     return about.st_uid in (os.geteuid(), 0) and not about.st_mode & WRITABLE
 
 
@@ -98,14 +103,15 @@ def closed(path: Path) -> os.stat_result:
 
 
 class Store:
-    """The cache of this process: in use, or abandoned with one line on stderr."""
+    """The cache of this process. If it cannot be used, one line is written to stderr."""
 
     def __init__(self) -> None:
         self.given_up = self._pruned = self._impatient = False
 
     def read(self, name: str) -> bytes | None:
-        """Return the data passed to :meth:`write`; None if it does not exist, is incomplete, or
-        belongs to another user. A read-only cache, for example in an image, is read, too."""
+        """Return the data that was passed to :meth:`write`; None if it does not exist, is
+        incomplete, or belongs to another user. A read-only cache, for example in an image, is read
+        too."""
         return next((data for f in _folders() if (data := self._read(f, name)) is not None), None)
 
     def holds(self, prefix: str) -> bool:
@@ -130,8 +136,8 @@ class Store:
         return payload if whole else None
 
     def trusts(self, folder: Path) -> bool:
-        """Return whether no other user could put code into ``folder``, which would run as this user; warn once
-        otherwise."""
+        """Return whether no other user could put code into ``folder``, because it would run as this
+        user. If one could, warn once."""
         try:
             about = closed(folder)
         except OSError:
@@ -152,8 +158,8 @@ class Store:
 
     @contextlib.contextmanager
     def alone(self, name: str) -> Iterator[bool]:
-        """Hold the lock ``name`` of the cache. Yields False if another process held it for :data:`PATIENCE_S`:
-        from then on, this process waits for no lock."""
+        """Hold the lock ``name`` of the cache. Yields False if another process held it for
+        :data:`PATIENCE_S`; after that, this process waits for no lock."""
         with contextlib.ExitStack() as held:
             alone = True
             with contextlib.suppress(OSError):  # without a lock if none can be created
@@ -169,7 +175,7 @@ class Store:
             yield alone
 
     def write(self, name: str, payload: bytes) -> None:
-        """Store ``payload``; if that fails, report it once and store nothing from then on."""
+        """Store ``payload``. If that fails, report it once and store nothing more."""
         if self.given_up or not self.trusts(cache_dir()):
             return
         folder = cache_dir()
@@ -190,7 +196,7 @@ class Store:
             prune(folder, time.time())
 
     def give_up(self, error: OSError) -> None:
-        """Store nothing from now on, and report it once."""
+        """Store nothing more, and report this once."""
         if self.given_up:
             return
         self.given_up = True
@@ -202,8 +208,9 @@ class Store:
 
 
 def _lock(file: IO[bytes], name: str, patience_s: float) -> bool:
-    """Wait up to ``patience_s`` for the lock of ``file``, and report that another process compiles the unit ``name``;
-    Ctrl-C ends the wait, even if it is deferred. Return whether the lock is held."""
+    """Wait up to ``patience_s`` for the lock of ``file``, and report that another process compiles
+    the unit ``name``. Ctrl-C ends the wait, even while it is deferred. Return whether the lock is
+    held."""
     end = time.monotonic() + patience_s
     while True:
         try:
@@ -218,8 +225,8 @@ def _lock(file: IO[bytes], name: str, patience_s: float) -> bool:
 
 
 def prune(folder: Path, now: float) -> None:
-    """Delete files not used for :data:`KEEP_DAYS`, and the oldest beyond
-    :data:`KEEP_FILES`."""
+    """Delete files that were not used for :data:`KEEP_DAYS` days, and the oldest ones if there are
+    more than :data:`KEEP_FILES`."""
     entries = []
     for path in folder.iterdir():
         try:

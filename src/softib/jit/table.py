@@ -1,9 +1,9 @@
-"""Many arrays as one argument of kernels.
+"""Pass many arrays to kernels as one argument.
 
-A named tuple of arrays is expensive as an argument: Numba passes each array as seven or more values,
-also in calls between kernels, and LLVM carries hundreds of arguments through every function.
+A named tuple of arrays is expensive as an argument: Numba passes each array as seven or more
+values, even in calls between kernels, and LLVM passes hundreds of arguments through every function.
 A table is one pointer to the addresses and shapes of its arrays, which never change during its
-lifetime. Without support for this pointer (:mod:`softib.jit.accelerators`), kernels get the named
+lifetime. If this pointer is not supported (:mod:`softib.jit.accelerators`), kernels get the named
 tuple.
 """
 
@@ -59,7 +59,8 @@ class Table:
     def __getattr__(self, name: str) -> Any:
         if name != "_numba_type_":
             raise AttributeError(f"{type(self).__name__} has no {name}")
-        # Making a type takes 100 us, and tables are made again for many calls: tables of the same layout share one.
+        # The creation of a type takes 100 us, and tables are created for many calls, so tables with
+        # the same layout share a type.
         arrays = [self._columns[field] for field in self._fields]
         layout = tuple((a.dtype, a.ndim, a.flags.num) for a in arrays)
         kind = self._types.get(layout)

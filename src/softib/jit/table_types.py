@@ -1,4 +1,4 @@
-"""Numba's view of :class:`softib.jit.table.Table`: a pointer to the addresses and shapes of its
+"""The Numba type of :class:`softib.jit.table.Table`: a pointer to the addresses and shapes of its
 arrays."""
 
 import hashlib
@@ -15,8 +15,8 @@ __all__ = ["TableType", "type_of"]
 
 
 class TableType(types.Type):
-    """``columns`` holds for each array (name, Numba type, index of the 64-bit number at which its descriptor begins,
-    its last dimension if fixed)."""
+    """``columns`` holds for each array: its name, its Numba type, the index of the 64-bit number at
+    which its descriptor begins, and the length of its last dimension if that is fixed."""
 
     def __init__(self, name, columns):
         self.columns = columns
@@ -31,7 +31,7 @@ class TableType(types.Type):
         return self.name, self.columns
 
     def __hash__(self):
-        return hash(self.name)  # it has the digest of all columns
+        return hash(self.name)  # the name contains a digest of all columns
 
     @property
     def mangling_args(self):
@@ -53,7 +53,7 @@ def type_of(table):
 
 @infer_getattr
 class TableColumns(AttributeTemplate):
-    """``t.name`` is an array, or the row of an array that has one."""
+    """Typing of ``t.name``: an array, or a row if the array has only one row."""
 
     key = TableType
 

@@ -1,11 +1,12 @@
-"""Compile a kernel and all that it calls as one unit.
+"""Compile a kernel and all kernels that it calls as one unit.
 
-By default Numba optimises each function with everything below it, generates machine code, links the
-result into each caller and starts again there: the work grows with the depth of calls. Here a
-function that only kernels call is only typed and lowered (:class:`Part`); the function that Python
-calls (:class:`Unit`) links all parts, hides them, and is optimised and compiled to machine code
-once. The private names of Numba that this needs are all in this file, :mod:`softib.jit.shortcuts`
-and :mod:`softib.jit.table_types`; :mod:`softib.jit.accelerators` tests whether they still work.
+By default, Numba optimises each function with everything that it calls, generates machine code,
+links the result into each caller, and repeats this there, so the work grows with the depth of
+calls. Here, a function that only kernels call is only typed and lowered (:class:`Part`). The
+function that Python calls (:class:`Unit`) links all parts, hides them, and is optimised and
+compiled to machine code once. The private names of Numba that this needs are all in this file,
+:mod:`softib.jit.shortcuts` and :mod:`softib.jit.table_types`; :mod:`softib.jit.accelerators` tests
+whether they still work.
 """
 
 import functools
@@ -32,7 +33,7 @@ from softib.jit.store import STORE
 __all__ = ["entry"]
 
 INNER = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Functions that only kernels call need no wrapper for Python."""
+"""Options of functions that only kernels call: they need no wrappers."""
 
 _parts = {}
 _shared = {}
@@ -66,22 +67,21 @@ def unit_of(k, keep):
 
 
 def one_at_a_time(dispatcher, name, signature):
-    """Look in the store, and compile and store a missing unit: one process at a time, so that
-    processes that start together compile a unit once. Numba's own lock is taken first, to avoid a
-    deadlock of two threads. Raises
-    :class:`UnitError`
-    if there is no unit: the kernel has not run."""
+    """Look for a unit in the store; if it is missing, compile and store it. Only one process does
+    this at a time, so that processes that start together compile a unit once. Numba's own lock is
+    acquired first, to avoid a deadlock of two threads. Raises :class:`UnitError` if the unit could
+    not be made; the kernel has not run then."""
     with global_compiler_lock, STORE.alone(name), interrupts.held():
         try:
             return type(dispatcher).compile(dispatcher, signature)
-        except UnitError:  # of a kernel that this one calls
+        except UnitError:  # raised for a kernel that this one calls
             raise
         except Exception as error:
             raise UnitError from error
 
 
 def part(k):
-    """The dispatcher that kernels call."""
+    """Return the dispatcher of ``k`` for calls from kernels."""
     if k.shared:
         return entry(k)
     if id(k) not in _parts:
@@ -94,9 +94,9 @@ def part(k):
 
 
 def call_template(dispatcher, args, kws):
-    """Like Numba's own, but with one function for all constants and all widths of signed integers;
-    Numba would type and lower another one for each literal argument, and for int32 in addition to
-    int64, although it computes with both as int64."""
+    """Do the same as Numba's method, but with one function for all constants and all widths of
+    signed integers. Numba would type and lower another function for each literal argument, and for
+    int32 in addition to int64, although it computes with both as int64."""
     return type(dispatcher).get_call_template(
         dispatcher, [widened(a) for a in args], {name: widened(a) for name, a in kws.items()}
     )
@@ -115,8 +115,8 @@ def callees(k):
 
 
 class Part(codegen.JITCodeLibrary):
-    """LLVM code of one function that is linked into units. It is compiled to machine code only
-    if an address in it is requested (Numba's own helpers that other code shares)."""
+    """LLVM code of one function, which is linked into units. It is compiled to machine code only if
+    an address in it is requested (this happens for helpers of Numba that other code uses)."""
 
     def __init__(self, generator, name):
         super().__init__(generator, name)
@@ -127,7 +127,7 @@ class Part(codegen.JITCodeLibrary):
         self._finalized = True
 
     def _optimize_functions(self, module):
-        module.data_layout = self._codegen._data_layout  # the unit optimises all of it later
+        module.data_layout = self._codegen._data_layout  # the unit optimises this code later
 
     def below(self, libraries):
         """Add this library and all that it needs to ``libraries``."""
@@ -170,7 +170,8 @@ class Part(codegen.JITCodeLibrary):
 
 
 class _NoEnvironment:
-    """The code generator of a library without machine code: environments have no address there yet."""
+    """Replaces the code generator for a library without machine code, in which environments have no
+    address yet."""
 
     def __init__(self, real, kept):
         self._real, self._kept = real, kept
@@ -184,10 +185,10 @@ class _NoEnvironment:
 
 
 class Unit(codegen.JITCodeLibrary):
-    """Machine code of a kernel called by Python, or by units that do not contain it (``shared``).
-    They call it by ``symbol``, which is the same in every process, unlike Numba's name of the ``function``.
-    ``needs`` are the shared kernels that it calls: of each the title, the types of its arguments and the symbol
-    by which this machine code calls it.
+    """Machine code of a kernel that is called by Python, or by units that do not contain it
+    (``shared``). Such units call it by ``symbol``, which is the same in every process, unlike
+    Numba's name of the ``function``. ``needs`` are the shared kernels that it calls: for each, the
+    title, the types of its arguments, and the symbol by which this machine code calls it.
     """
 
     symbol, function = "", ""
@@ -237,7 +238,8 @@ class Unit(codegen.JITCodeLibrary):
 
 
 def _linkable(library):
-    """Return the LLVM module to link: of a part, its code alone; of any other library, also the code that it calls."""
+    """Return the LLVM module to link: for a part, only its own code; for any other library, also
+    the code that it calls."""
     if not isinstance(library, Part) or library._made:
         return library._get_module_for_linking()
     return library._final_module
@@ -245,8 +247,9 @@ def _linkable(library):
 
 @contextmanager
 def parts_only(generator):
-    """Context in which Numba's new libraries are parts, without wrappers for Python or C, and
-    repeated work is done once (:mod:`softib.jit.shortcuts`). Only under Numba's compiler lock."""
+    """Context in which Numba makes new libraries as parts, without wrappers for Python or C, and
+    with the shortcuts of :mod:`softib.jit.shortcuts`. The caller must hold Numba's compiler
+    lock."""
     with taken((generator, "_library_class", Part), *unwrapped(Part)):
         yield
 
@@ -280,7 +283,7 @@ class PartCompiler(compiler.Compiler):
 
 
 class UnitCache(_Cache):
-    """Numba's side of :mod:`softib.jit.store` for one kernel."""
+    """Implements Numba's cache interface for one kernel, on :mod:`softib.jit.store`."""
 
     def __init__(self, k, function):
         self.kernel, self.function, self.prefix = k, function, store_prefix(k)
@@ -290,7 +293,7 @@ class UnitCache(_Cache):
 
     def load_overload(self, sig, target_context):
         """Load from the store; if it has none, prepare compilation."""
-        rtsys.initialize(target_context)  # loaded code needs only this; Numba's compiler initialises the rest itself
+        rtsys.initialize(target_context)  # stored code needs only this; Numba's compiler initialises the rest itself
         name = self._name(sig, target_context.codegen())
         data = STORE.read(name)
         if data is not None:
@@ -301,8 +304,9 @@ class UnitCache(_Cache):
         return None
 
     def _linkable(self, needs):
-        """Compile the shared kernels that stored machine code calls. Return False if this process gives one of
-        them another symbol, because a frozen value has changed: the stored code would then call a missing address."""
+        """Compile the shared kernels that stored machine code calls. Return False if this process
+        gives one of them another symbol, because the value of a constant has changed. The stored
+        code would then call an address that does not exist."""
         below = {title(k): k for k in reached(self.kernel) if k.shared} if needs else {}
         for called, args, symbol in needs:
             dispatcher = entry(below[called])
@@ -329,13 +333,13 @@ class UnitCache(_Cache):
     cache_path = None
 
     def enable(self):
-        """Always."""
+        """Do nothing: the cache is always enabled."""
 
     def disable(self):
-        """Never."""
+        """Do nothing: the cache cannot be disabled."""
 
     def flush(self):
-        """Nothing."""
+        """Do nothing: nothing is buffered."""
 
 
 def _rebuilt(target_context, payload):
@@ -350,8 +354,8 @@ def _rebuilt(target_context, payload):
 
 
 def _names_only(library):
-    """Return bitcode that only defines the same names, which is enough to look up addresses: units are
-    never linked."""
+    """Return bitcode that only defines the same names. This is enough to look up addresses, because
+    units are never linked."""
     lines = [f'define void @"{f.name}"() {{ ret void }}' for f in library.get_defined_functions()]
     return ll.parse_assembly("\n".join(lines)).as_bitcode()
 

@@ -18,8 +18,8 @@ _MONTHS = {
     m: i for i, m in enumerate(["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1)
 }
 _DMESG = re.compile(r"^\[(?:\S+ +)?(?:(\d{1,2})[^\W\d_]|([^\W\d_]+)\.?) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (20\d\d)\]")
-"""``dmesg -T`` in the language of its host: weekday and month are strftime's %a and %b; Chinese, Japanese and Korean
-number the months."""
+"""The time that ``dmesg -T`` prints, in the language of its host: weekday and month are strftime's %a and %b. In
+Chinese, Japanese and Korean the month is a number."""
 _ABBREVIATED = (
     "jan jän janv ene gen sty янв",
     "feb févr fev lut фев",

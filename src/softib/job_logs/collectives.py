@@ -1,4 +1,4 @@
-"""NCCL and PyTorch: the readers of their lines."""
+"""The readers for lines of NCCL and PyTorch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from softib.job_logs.patterns import Reader, pattern
 __all__ = ["NCCL", "PYTORCH"]
 
 _HOST = r"(?:(?<![\w.-])(?!20\d\d-\d\d-)(?P<host>(?=[\w.-]*[A-Za-z.])[\w.-]+):\d+:\d+ \[\w+\]|\bNCCL (?:WARN|INFO)\b)"
-"""NCCL's ``host:pid:tid [device]``, behind any label or time that a launcher writes; or its ``NCCL WARN`` alone."""
+"""NCCL's ``host:pid:tid [device]``, after any label or time that a launcher writes; or only ``NCCL WARN``."""
 _ENDS = (
     r"(?:.*?local ?Gid ?(?P<gid>[0-9a-fA-F:.]+))?(?:.*?remote ?Gids? ?(?P<rgid>[0-9a-fA-F:.]+))?"
     r"(?:.*?(?:hca|dev) (?P<dev>[\w-]+(?::\d+)?))?"
@@ -16,7 +16,7 @@ _ENDS = (
 NCCL = Reader(
     "NCCL",
     (
-        # NCCL 2.12 and later state the number; some versions print its name in front of it
+        # NCCL 2.12 and later print the status as a number; some versions print its name in front of the number
         pattern(
             "Got completion",
             rf"{_HOST}.*Got completion (?:from peer (?P<rip>\S+) )?with (?:status=(?:\w+\()?|error )(?P<status>\d+)"

@@ -48,7 +48,7 @@ SYMPTOMS: dict[str, str] = {
     "node-left": "a manager reports that a node or port left the subnet",
     "link-errors": "a manager or kernel reports errors of a link",
 }
-"""Symptom → meaning. Of the symptoms of a log, the first in this order is the closest to the cause."""
+"""Symptom → meaning. If a log has several symptoms, the first in this order is the closest to the cause."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class End(Result):
 
     host: str = ""
     device: str = ""
-    """``mlx5_0``, with ``:1`` if the port is stated."""
+    """The adapter, for example ``mlx5_0``, followed by ``:1`` if the log names the port."""
     gid: str = ""
     lid: int = 0
 
@@ -88,7 +88,7 @@ class Event(Result):
     """Seconds since 1970; None: the lines state no time."""
     last_s: float | None = None
     detail: str = ""
-    """A signal, a rank, a vendor error."""
+    """Further information, for example a signal, a rank or a vendor error."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,8 @@ class JobLog:
 
     events: list[Event] = field(default_factory=list)
     pairs: list[tuple[End, End]] = field(default_factory=list)
-    """Ends in the log that are not part of an error: the addresses printed by perftest and ibv_rc_pingpong."""
+    """Connections in the log that are not part of an error: perftest and ibv_rc_pingpong print the addresses of both
+    ends."""
     hosts: list[str] = field(default_factory=list)
     """Host names at the beginnings of lines."""
     job_ids: list[str] = field(default_factory=list)
@@ -119,6 +120,7 @@ class JobLog:
     problems: list[str] = field(default_factory=list)
     ranks: list[RankState] = field(default_factory=list, metadata=key(hidden=True))
     ethernet: str = ""
-    """The first device that a line names as Ethernet (``mlx5_0:1``), without an InfiniBand device; "" for none."""
+    """The first device (``mlx5_0:1``) that a line names as Ethernet; "" if there is none, or if a line names an
+    InfiniBand device."""
     written_s: float | None = None
     """Time of the last write to the newest of the files."""

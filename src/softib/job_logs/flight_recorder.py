@@ -1,7 +1,7 @@
 """PyTorch's flight recorder: the collectives that each rank had begun and ended when the watchdog ended the job.
 
 A dump is JSON, or a pickle of plain values. Unpickling runs foreign code. So only opcodes that build numbers, texts,
-lists and mappings are followed; a name of a class or function ends the reading.
+lists and mappings are followed; a reference to a class or function is an error.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DUMP_LIMIT = 256 << 20
 
 
 class _PlainValues(pickle.Unpickler):
-    """Refuses every class and function."""
+    """An unpickler that refuses every class and function."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
@@ -34,8 +34,8 @@ class _PlainValues(pickle.Unpickler):
 
 
 def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
-    """Return the states of the dump's rank by process group; None for other files. Raises
-    :class:`UnreadableFile` for a pickle with more than plain values, and a truncated one."""
+    """Return, for each process group, the state of the rank that wrote the dump; None for other files. Raises
+    :class:`UnreadableFile` if a pickle has more than plain values, or is truncated."""
     data = content(path, DUMP_LIMIT, "flight recorder's dump").data
     try:
         if data.lstrip()[:1] == b"{":

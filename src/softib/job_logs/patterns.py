@@ -1,4 +1,5 @@
-"""A reader of one program's lines: regular expressions, each for one symptom, and a literal that such lines contain."""
+"""Readers: each has the regular expressions for the lines of one program. An expression recognises one symptom, and has
+a literal that such lines contain."""
 
 from __future__ import annotations
 
@@ -36,22 +37,23 @@ SYNDROME: dict[int, int] = {
     0x15: 12,
     0x16: 13,
 }
-"""Syndrome of a completion of mlx5 → status (rdma-core, providers/mlx5/cq.c)."""
+"""Syndrome in an mlx5 completion → status (rdma-core, providers/mlx5/cq.c)."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """Lines of one symptom. Named groups: ``host``, ``dev``, ``gid``, ``rgid``, ``lid``, ``rlid``, ``rhost``,
-    ``status`` and ``synd`` (numbers that give the symptom where :attr:`symptom` is empty), ``detail``."""
+    """A regular expression for lines of one symptom. Its named groups are ``host``, ``dev``, ``gid``, ``rgid``,
+    ``lid``, ``rlid``, ``rhost``, ``status`` and ``synd`` (numbers that give the symptom where :attr:`symptom` is
+    empty), ``detail``."""
 
     trigger: bytes
-    """A literal in each such line; lines without it are skipped, which is most of a log."""
+    """A literal that each such line contains. Lines without it, which are most of a log, are skipped."""
     regex: re.Pattern[str]
     symptom: str = ""
     continues: bool = False
     """The line names ends of the preceding event and is not an event itself."""
     pair: bool = False
-    """The line names an end of a working connection, and is not an error: ``local`` then ``remote``."""
+    """The line names an end of a working connection (first the local end, then the remote one), and is not an error."""
 
 
 @dataclass(frozen=True)
@@ -63,5 +65,5 @@ class Reader:
 
 
 def pattern(trigger: str, regex: str, symptom: str = "", *, continues: bool = False, pair: bool = False) -> Pattern:
-    """Return a :class:`Pattern` of texts."""
+    """Return a :class:`Pattern` made from texts."""
     return Pattern(trigger.encode(), re.compile(regex), symptom, continues, pair)

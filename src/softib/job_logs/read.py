@@ -1,7 +1,7 @@
 """Logs of a job, from any program, as one :class:`~softib.job_logs.events.JobLog`.
 
-Files are streamed: memory holds one piece of a file and one event for each symptom and pair of ends, for any number
-of repetitions. Each line is passed to every reader, so files may be mixed.
+Files are streamed: memory holds one piece of a file, and one event for each symptom and pair of ends, however often it
+is repeated. Each line is passed to every reader, so one file may contain lines of several programs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from softib.job_logs.verbs_programs import MPI, PERFTEST, UCX, VERBS
 __all__ = ["READERS", "read_logs"]
 
 READERS = (NCCL, PYTORCH, PERFTEST, UCX, MPI, KERNEL, SLURM, SHELL, OPENSM, UFM, VERBS)
-"""The first reader in this order that matches a line makes the event."""
+"""The readers, in this order. The first one that matches a line makes the event."""
 
 _BY_TRIGGER: dict[bytes, list[tuple[str, Pattern]]] = {}
 for _reader in READERS:
@@ -36,7 +36,7 @@ _JOB, _ROCE = b"SLURM_JOB", b"/RoCE"
 _TRIGGERS = sorted({*_BY_TRIGGER, _JOB, _ROCE}, key=lambda t: (-len(t), t))
 _ANY = re.compile(b"|".join(re.escape(t) for t in _TRIGGERS))
 SHORT_BLOCK = 65_536
-"""Largest size in bytes for which the regular expression is faster than loading the search for many words at once."""
+"""Up to this size in bytes, the regular expression is faster than loading the search for many words at once."""
 _ASCII = bytes(range(128)) + b"?" * 128
 _ORDER = {reader.name: i for i, reader in enumerate(READERS)}
 
@@ -54,7 +54,8 @@ _LABEL = re.compile(
     r"^(?:(?P<host>(?=[\w-]*[\d.])[A-Za-z][\w.-]*): |\[\d+,\d+\](?:<std(?:out|err)>)?:|\[(?:rank|default) ?\d+\]:? ?|"
     r"\d{1,6}: )"
 )
-"""The name of a host (pdsh), a rank (``srun --label``, ``mpirun --tag-output``, torchrun) in front of each line."""
+"""A label in front of each line: the name of a host (pdsh) or a rank (``srun --label``, ``mpirun --tag-output``,
+torchrun)."""
 _HOSTNAME = re.compile(r"^\[?([A-Za-z][\w-]*\d[\w.-]*):\d+[: ]")
 
 
@@ -90,8 +91,9 @@ COMMUNICATION = frozenset({*STATUS.values(), "completion-error", "connect-failed
 
 
 def _demote_deaths(log: JobLog) -> None:
-    """Treat signals after a communication error in the same log as its effect: the program or its launcher gave up. If
-    the death of a process causes the error, the death is reported before the other processes exhaust their retries."""
+    """Treat signals after a communication error in the same log as its effect: the program or its launcher gave up. (If
+    the death of a process caused the error, the log reports the death first, because the other processes have
+    retries.)"""
     first: dict[str, Event] = {}
     for event in log.events:
         if event.symptom in COMMUNICATION and (event.file not in first or event.line < first[event.file].line):
@@ -106,16 +108,16 @@ def _demote_deaths(log: JobLog) -> None:
 
 @dataclass
 class _Stream:
-    """The lines with one label, which are those of one process or host. ``last``: the last event and its line."""
+    """The lines with one label: the lines of one process or host. ``last``: the last event and its line."""
 
     host: str = ""
     last: tuple[int, Event] | None = None
     open_ends: list[End] = field(default_factory=list)
     """Local ends of programs that have not printed the remote end yet."""
     answered: int = 0
-    """Remote ends that were printed while several local ones were open."""
+    """Number of remote ends that were printed while several local ends were open."""
     mixed: bool = False
-    """Lines of several programs are mixed, so that it is unknown which ends belong together."""
+    """Whether lines of several programs are mixed, so that it is unknown which ends belong together."""
     pairs: list[tuple[End, End]] = field(default_factory=list)
 
 
@@ -149,7 +151,7 @@ class _Scan:
         self.log.pairs += [p for p in pairs if p not in self.log.pairs]
 
     def _name_ends(self) -> None:
-        """Assign errors without ends, of a process with one connection, to that connection."""
+        """If a process has only one connection, assign its errors that name no ends to this connection."""
         for event, stream in self.stream_of:
             unnamed = not event.local or event.local == End(stream.host)
             if len(stream.pairs) == 1 and unnamed and not event.remote:
@@ -272,7 +274,8 @@ def _pair(stream: _Stream, local: End, remote: End) -> None:
 
 
 def _offsets(block: bytes) -> Iterable[int]:
-    """Return the offsets of literals in ``block``, in order; at least one for each line that contains any."""
+    """Return the offsets of literals in ``block``, in order: at least one offset for each line that contains a
+    literal."""
     if len(block) <= SHORT_BLOCK:
         return (match.start() for match in _ANY.finditer(block))
     import polars as pl
@@ -329,7 +332,7 @@ def _lid(text: str, base: int) -> int:
 
 
 def _gid(text: str) -> str:
-    """Return a GID in IPv6 notation; "" for none and for ``::``."""
+    """Return a GID in IPv6 notation; "" if ``text`` is no GID, or is ``::``."""
     import ipaddress
 
     if "." not in text and text.count(":") < 2:

@@ -1,4 +1,5 @@
-"""Kernels, schedulers and managers: the readers of dmesg, Slurm's messages, opensm.log and UFM's event log."""
+"""The readers for lines of kernels, schedulers and managers: dmesg, Slurm's messages, opensm.log and UFM's event
+log."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ DEATHS = tuple(
     )
     for name in names.split(", ")
 )
-"""strsignal(3) of KILL, SEGV, ABRT and BUS in thirteen languages. TERM is left out: other programs send it to end a job
-after its error."""
+"""The names of the signals KILL, SEGV, ABRT and BUS in thirteen languages (strsignal(3)). TERM is left out, because
+other programs send it to end a job after its error."""
 
 _KERNEL_HOST = r"(?:^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<host>[\w.-]+) kernel: )?"
 _FATAL = (

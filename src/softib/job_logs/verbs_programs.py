@@ -1,5 +1,5 @@
-"""Programs on verbs: perftest, the pingpongs of libibverbs, UCX, Open MPI and any program that prints
-``ibv_wc_status_str``."""
+"""The readers for lines of programs that use verbs: perftest, the pingpongs of libibverbs, UCX, Open MPI and any
+program that prints ``ibv_wc_status_str``."""
 
 from __future__ import annotations
 

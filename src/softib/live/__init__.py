@@ -1,1 +1,1 @@
-"""The running fabric: the wall clock, the sockets, and the mapping that other processes read."""
+"""The running fabric: its clock, its sockets, and the shared memory that other processes read."""

@@ -21,12 +21,13 @@ __all__ = ["CREDENTIALS_SIZE", "Admission", "Credentials", "peer_of", "sender_of
 UCRED = struct.Struct("=iII")
 CREDENTIALS_SIZE = socket.CMSG_SPACE(UCRED.size)
 MOST_LINES = 16
-"""Number of refused users that get a line in the log."""
+"""Number of refused users that are logged."""
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """A process as the kernel reports it; ``pid`` is 0 if its PID namespace is not visible from here."""
+    """The user and process at the other end of a socket, as the kernel reports them. ``pid`` is 0 if the process is in
+    a PID namespace that is not visible from here."""
 
     pid: int
     uid: int
@@ -57,7 +58,7 @@ def user_name(uid: int) -> str:
 
 
 class Admission:
-    """Admits root and the user of this process to a socket, which the log calls ``place``. The
+    """Admits only root and the user of this process to a socket. ``place``: the name of the socket in the log. The
     first refusal of each user is logged."""
 
     def __init__(self, place: str):

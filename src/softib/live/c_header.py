@@ -53,7 +53,7 @@ class CHeader:
         return [_member(self.path, m) for m in members if m]
 
     def layout(self, name: str) -> Layout:
-        """Return structure ``name`` in the form for single messages, which is faster than a dtype of one element."""
+        """Return structure ``name`` as a :class:`Layout`, which is faster for single messages than a dtype."""
         if name not in self._layouts:
             self._layouts[name] = Layout(self.types()[name], name)
         return self._layouts[name]
@@ -100,7 +100,7 @@ class Layout:
         return self._make(self.struct.unpack_from(octets))
 
     def pack(self, values: dict[str, Any]) -> bytes:
-        """Return its bytes."""
+        """Return the bytes of a structure with these values."""
         row = self._defaults.copy()
         at = self._at
         for name, value in values.items():

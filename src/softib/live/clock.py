@@ -1,4 +1,4 @@
-"""Clocks of running programs: a monotonic clock in picoseconds, and a clock of rounds that never goes
+"""Clocks of running programs: a monotonic clock in picoseconds, and a clock with the time of day that never goes
 backwards."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class SteadyClock:
         return self._wall + time.monotonic_ns() - self._since
 
     def seconds(self) -> float:
-        """Return the same in seconds."""
+        """Return the seconds since 1970."""
         return self() / 1e9
 
 

@@ -28,17 +28,17 @@ __all__ = ["Attached", "ControlServer", "ask", "attach", "stop"]
 
 LONGEST_LINE = 1 << 16
 ANY_VERSION = ("down",)
-"""Operations that other versions of softib may also request. A request without a version is from
-the daemon's own version."""
+"""Operations that programs of another version of softib may also request. A request that states no version is treated
+as one from the daemon's version."""
 Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class ControlServer(UnixServer):
     """Listens at ``path`` and answers each line with the result of ``operations[line["op"]]``.
 
-    An operation's :class:`SoftibError` becomes ``{"error": its line}``; so does a line that is not
-    a JSON object or is too long. Any other failure is a bug of softib: the answer is ``{"error": …,
-    "bug": true}``, and ``report_bug`` is called.
+    The answer is ``{"error": a line}`` if the operation raises :class:`SoftibError`, or if the request is not a JSON
+    object or is too long. Any other failure is a bug of softib: the answer is ``{"error": …, "bug": true}``, and
+    ``report_bug`` is called.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class ControlServer(UnixServer):
         self.open: dict[socket.socket, bytearray] = {}
 
     def accepted(self, sock: socket.socket) -> None:
-        """Lines come next."""
+        """Begin to read lines from this connection."""
         self.open[sock] = bytearray()
         self.selector.register(sock, selectors.EVENT_READ, lambda events: self.listen_to(sock))
         self.expect(sock)
 
     def accepted_last(self, sock: socket.socket) -> None:
-        """Serve this connection even so: ``softib status`` and ``softib down`` are needed most when
-        no descriptor is left."""
+        """Serve this connection although no descriptor is left: ``softib status`` and ``softib down`` are needed most
+        then."""
         self.accepted(sock)
 
     def listen_to(self, sock: socket.socket) -> None:
@@ -69,7 +69,7 @@ class ControlServer(UnixServer):
         if part is None:
             return
         got = self.open.get(sock)
-        if got is None:  # closed earlier in this round of the loop
+        if got is None:  # closed earlier in this step of the loop
             return
         got += part
         while b"\n" in got:
@@ -85,7 +85,7 @@ class ControlServer(UnixServer):
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             request = json.loads(line)
-            json.dumps(request, ensure_ascii=False).encode()  # half a surrogate pair is not text
+            json.dumps(request, ensure_ascii=False).encode()  # raises an error for half of a surrogate pair
             operation = self.operations[request["op"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}
@@ -101,7 +101,7 @@ class ControlServer(UnixServer):
             return answer
         except OSError as error:  # a failure of the machine: a full file system, no descriptor left
             where = error.filename or self.path.parent
-            return {"error": f"the daemon: {where}: {os_reason(error)}{room_advice(error)}"}
+            return {"error": f"the daemon: {where}: {room_advice(error) or os_reason(error)}"}
         except Exception as error:
             if isinstance(error, SoftibError) and not isinstance(error, SoftibBug):
                 return {"error": str(error)}
@@ -128,14 +128,14 @@ VERSION = __version__
 PATIENCE_S = 30.0
 """Seconds to wait for an answer: a daemon that computes routes answers only when it has finished."""
 LOOK_S = 1.0
-"""After this time without an answer, check whether the daemon is stopped."""
+"""Seconds without an answer after which the client checks whether the daemon is stopped."""
 
 
 def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any) -> dict[str, Any]:
     """Return the daemon's answer to ``{"op": op, …}``.
 
-    Raises :class:`InputError` with the daemon's reason if it refuses (also for another version of
-    softib), :class:`SoftibBug` if it met a bug, :class:`PeerError` if it does not answer.
+    Raises :class:`InputError` with the daemon's reason if it refuses (for example because its version of softib
+    differs), :class:`SoftibBug` if the operation failed with a bug, :class:`PeerError` if the daemon does not answer.
     """
     line = json.dumps({"op": op, "version": VERSION, **more}).encode() + b"\n"
     try:
@@ -155,7 +155,7 @@ def ask(instance: Instance, op: str, patience_s: float = PATIENCE_S, **more: Any
 
 
 def _line_of(sock: socket.socket, instance: Instance, patience_s: float) -> bytes:
-    """Return the line that the daemon at ``sock`` answers. Raises :class:`PeerError` if the daemon
+    """Return the line with which the daemon at ``sock`` answers. Raises :class:`PeerError` if the daemon
     ends first, is stopped, or takes longer than ``patience_s``."""
     got, until, pid = b"", time.monotonic() + patience_s, peer_of(sock).pid
     who = f"the daemon of {instance.name!r} (process {pid})"
@@ -180,7 +180,7 @@ def _line_of(sock: socket.socket, instance: Instance, patience_s: float) -> byte
 
 @dataclass
 class Attached(Result):
-    """A program's place on the fabric."""
+    """The daemon's answer to a program that attaches: the program's node and ports, and its environment."""
 
     name: str
     """The node."""
@@ -188,13 +188,13 @@ class Attached(Result):
     place: str
     """The port, for example ``host-1[1]``."""
     ethernet: bool
-    """Its link layer is Ethernet."""
+    """Whether the link layer of this port is Ethernet."""
     env: dict[str, str]
     """Environment variables for the program."""
     ports: list[tuple[int, str]]
     """Row and name of each port that the program sees."""
     manager: str
-    """The port of softib's manager if it is one of these, otherwise empty."""
+    """The port of softib's manager if it is one of ``ports``, otherwise empty."""
 
     @property
     def view(self) -> Path:
@@ -209,8 +209,8 @@ class Attached(Result):
 
 def attach(instance: Instance, node: str | None = None, port: int | None = None, rank: int | None = None) -> Attached:
     """Return the daemon's answer to a program that wants to attach to the fabric. Paths in its
-    ``env`` are below the fabric's directory under the name that this process uses for it; in a
-    container it may be mounted elsewhere."""
+    ``env`` are below the fabric's directory under the name that this process uses for it; in a container the directory
+    may be mounted elsewhere."""
     attached = read_result(Attached, ask(instance, "attach", node=node, port=port, rank=rank), "attach")
     theirs = os.path.dirname(attached.env["SOFTIB_UMAD"])
     paths = {
@@ -223,16 +223,16 @@ def attach(instance: Instance, node: str | None = None, port: int | None = None,
 STOP_S = 15.0
 """Time for which a daemon may continue to serve after the request to stop."""
 EXIT_S = 2.0
-"""Time that its process may take to end after it has freed the name."""
+"""Time that the daemon's process may take to end after it has freed the fabric's name."""
 REMOVE_S = 120.0
-"""Time that it may then take to remove its files. There are thousands (every used node has a
-separate /sys), and each takes milliseconds on a busy disk."""
+"""Time that the daemon may take to remove its files after it has stopped serving. There are thousands of files (every
+node in use has a separate /sys), and each takes milliseconds on a busy disk."""
 
 
 def stop(instance: Instance) -> None:
-    """Request the daemon to stop, and wait until it has ended; for its process at most
-    :data:`EXIT_S`, because a program that serves a fabric may continue. Raises :class:`PeerError`
-    if it still serves after :data:`STOP_S`, or still removes files :data:`REMOVE_S` later."""
+    """Request the daemon to stop, and wait until it has freed the fabric's name. Then wait for its process to end, but
+    at most :data:`EXIT_S`, because a Python program that serves a fabric may go on. Raises :class:`PeerError` if the
+    daemon still serves after :data:`STOP_S`, or still removes files after another :data:`REMOVE_S`."""
     pid = ask(instance, "down", STOP_S).get("pid")
     began = time.monotonic()
     while instance.held():

@@ -1,4 +1,4 @@
-"""Bugs of softib in a running fabric: one line on stderr, the traceback in the log, and the fabric
+"""Reports of bugs of softib in a running fabric: one line goes to stderr, the traceback goes to the log, and the fabric
 keeps running."""
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 __all__ = ["CrashLog", "ReportBug", "raised", "say"]
 
 ReportBug = Callable[[str], None]
-"""Call it inside an ``except`` with a description of the failed operation."""
+"""A function that is called inside an ``except`` block, with a description of the failed operation."""
 MOST_TRACEBACKS = 50
-"""Limit of tracebacks, because a bug that every MAD triggers must not fill a disk."""
+"""Most tracebacks that are logged, so that a bug triggered by every MAD does not fill the disk."""
 
 
 def say(text: str) -> None:
@@ -48,7 +48,7 @@ class CrashLog:
             with os.fdopen(fd, "w") as file:
                 file.write(f"softib: {line}\n{traceback.format_exc()}")
             if _same_file(self.log):
-                return  # stderr is that file
+                return  # stderr is the log file
         except OSError as problem:
             line += f" (which cannot be written: {problem.strerror})"
         say(line)

@@ -1,8 +1,9 @@
 """A running fabric: its arrays in shared memory, agents, servers and possibly a subnet manager, driven by one event
 loop in one thread.
 
-A peer of the loop registers its sockets in the selector, with a function of the ready events as
-data. It reports how long it can wait without them. No peer blocks, so none delays another.
+A peer of the loop registers its sockets in the selector. The data of a registration is a function that handles the
+ready events. The peer also reports how long the loop may wait if no socket becomes ready. No peer blocks, so none
+delays another.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Peer(Protocol):
     """A part of the daemon that the loop drives in addition to sockets."""
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until :meth:`tick` has work (infinite: it waits only for its sockets)."""
+        """Return the seconds until :meth:`tick` has work (infinite: it has work only when a socket is ready)."""
 
     def tick(self, now_ps: int) -> None:
         """Execute everything that is due. Called after each wait, even one that ended early."""
@@ -79,7 +80,7 @@ class EventLoop:
 
 PAUSE_S = 0.05
 DESCRIPTORS = 1 << 16
-"""The daemon raises its limit of descriptors to this number if the hard limit permits it."""
+"""Number of descriptors to which the daemon raises its limit, if the hard limit permits it."""
 IDLE_S = 0.25
 """Longest wait of the loop, and so the longest delay before a signal is noticed."""
 LEAST_ROOM = 1 << 16
@@ -87,8 +88,8 @@ LEAST_ROOM = 1 << 16
 
 
 def _raise_descriptor_limit() -> None:
-    """Raise the limit: each program takes several descriptors here, and the soft limit is meant for
-    programs that use select(2)."""
+    """Raise the limit: each attached program takes several descriptors of the daemon. (The low soft limit is meant for
+    programs that use select(2).)"""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -103,8 +104,7 @@ class Settings:
     :func:`~softib.fabric.node_finder.default_port`). ``udp``: serve on this UDP port of the
     loopback instead of abstract Unix sockets. ``config``: the configuration of the internal
     manager; ``reread`` reads it from its files again. ``pcap``: capture MADs into this file.
-    ``pace``: messages of programs take as long as on the wire. ``profile``: the machine that each
-    host is."""
+    ``pace``: messages of programs take as long as on the wire. ``profile``: the model of machine that each host is."""
 
     source: str = ""
     sm: str = "internal"
@@ -125,7 +125,7 @@ class Daemon:
     def __init__(self, instance: Instance, fabric: Fabric, settings: Settings, began: float | None = None):
         self.began = time.monotonic() if began is None else began
         self.instance, self.settings = instance, settings
-        with contextlib.ExitStack() as parts:  # closed if a part fails: removing files takes descriptors
+        with contextlib.ExitStack() as parts:  # closes the parts if one of them fails
             self._make(fabric, parts.callback)
             self._parts = parts.pop_all()
         self.ready_s: float | None = None
@@ -134,13 +134,13 @@ class Daemon:
         self.stopping = self.reload = False
         self.manager_failed = False
         self.partitions: str | None = None
-        """The partition file that a program gave the manager while it ran."""
+        """The partition file that a program has given to the manager since the start."""
 
     def _make(self, fabric: Fabric, closing: Callable[[Callable[[], None]], object]) -> None:
         """Create the parts; each registers with ``closing`` how it is closed."""
         settings, instance = self.settings, self.instance
         fabric.name = instance.name
-        power_on(fabric, keep_lids=True)  # before: in shared memory, reading a page that was never written allocates it
+        power_on(fabric, keep_lids=True)  # before sharing: reads of unwritten pages of shared memory allocate
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         closing(self.shared.close)
         self.fabric = self.shared.fabric
@@ -184,7 +184,7 @@ class Daemon:
 
     @property
     def ready(self) -> bool:
-        """Whether the subnet is up, to the extent that this daemon has to bring it up."""
+        """Whether the subnet is up, or this daemon has no manager to bring it up."""
         return self.manager is None or self.manager.ready
 
     def run(self, on_step: Callable[[Daemon], None] = lambda daemon: None) -> None:
@@ -202,9 +202,9 @@ class Daemon:
             self.close()
 
     def step(self) -> None:
-        """Let the internal manager work, then serve each program once. An exception in the manager
+        """Let the internal manager work, then serve every program once. An exception in the manager
         is logged, and the fabric keeps running."""
-        self._publish()  # before a sweep, which takes time: programs whose cable was pulled learn it now
+        self._publish()  # before a sweep, which takes time, so that programs learn at once that their cable was pulled
         if self.reload:  # SIGHUP has the same meaning as for OpenSM
             self.reload = False
             try:
@@ -219,11 +219,11 @@ class Daemon:
             self.loop.step(wait_s)
         except Exception:
             self.crash_log("serving")
-            time.sleep(PAUSE_S)  # whatever failed may fail again at once
+            time.sleep(PAUSE_S)  # the operation may fail again at once
 
     def _manage(self) -> float:
         """Let the internal manager work; return the seconds until it has work again. If it fails,
-        it is removed from its port; its programming stays. If the subnet is not up yet, the daemon
+        it is removed from its port; the attributes that it has set stay. If the subnet is not up yet, the daemon
         fails too."""
         if self.manager is None or self.manager_failed:
             return IDLE_S
@@ -261,8 +261,7 @@ class Daemon:
             self.crash_log("telling applications")
 
     def _watch_room(self) -> None:
-        """Log once that the file system of the fabric's directory is full; log it again only after
-        it has had room."""
+        """Log that the file system of the fabric's directory is full: once each time that it becomes full."""
         full = self.verbs.memory.room() < LEAST_ROOM
         if full and not self._full:
             say(
@@ -272,10 +271,9 @@ class Daemon:
         self._full = full
 
     def sweep(self, reload: bool = False, partitions: str | None = None) -> int:
-        """Make the internal manager sweep the subnet again, after it reads its files if ``reload``
-        is set. ``partitions``: its partition file from now on. Returns the number of sweeps so far.
-        Raises :class:`InputError` if there is no manager, or if a file cannot be used (the manager
-        then continues as before)."""
+        """Make the internal manager sweep the subnet again; with ``reload``, it reads its files first. ``partitions``:
+        the partition file that it uses from now on. Returns the number of sweeps so far. Raises :class:`InputError` if
+        there is no manager, or if a file cannot be used (the manager then continues as before)."""
         if self.manager is None or self.manager_failed:
             raise InputError(
                 f"{self.instance.name} has no internal subnet manager to sweep with; 'softib up --sm internal'  "

@@ -1,8 +1,8 @@
-"""The MADs that a program sent together, in tables that kernels take as a whole; and the compiled
-call in which the fabric's agents answer them, for every protocol.
+"""Tables of the MADs that a program sent together, and the compiled function in which the fabric's agents answer all of
+them. Servers of every protocol use it.
 
 A server of a protocol puts a program's MADs into ``requests``. :func:`answer` fills ``answers`` and
-writes into the outcome (:data:`softib.agents.layout.Outcome`) where each MAD goes. The server then reads the outcome.
+writes the destination of each MAD to the outcome (:data:`softib.agents.layout.Outcome`), which the server then reads.
 
 The columns of the outcome, int64[n], each in the order of the requests. Replies to the sender:
 ``reply_row`` is the row of the request, ``reply_answer`` the row of ``answers``, or -1 for a request that comes
@@ -26,7 +26,7 @@ from softib.jit import kernel
 from softib.mad.batch import COLUMNS, MadBatch, SendStatus, mad_columns
 
 BATCH = 64
-"""Number of MADs answered in one call: more than a socket's queue holds (10), so one call takes the whole queue."""
+"""Largest number of MADs answered in one call. A socket's queue holds fewer (10), so one call can empty it."""
 COUNTS = 7
 
 
@@ -39,7 +39,8 @@ def exchange_of(n: int = BATCH) -> tuple[Any, Any, Any]:
 
 
 def replies_of(exchange: Any, sent: MadBatch, answered: MadBatch, first: int, end: int) -> MadBatch:
-    """Return replies ``first`` to ``end`` - 1 of a batch: answers, and requests that come back as timed out.
+    """Return replies ``first`` to ``end`` - 1 of a batch. A reply is an answer, or a request that comes back as timed
+    out.
 
     ``sent`` and ``answered`` are the requests and answers of ``exchange``; the returned arrays may share their memory.
     """
@@ -76,8 +77,8 @@ def answer(t, v, q, a, x, port, number, now, n, classes):
     :mod:`softib.live.exchange_kernels`).
 
     ``classes`` (uint8[256]) records the classes that the program sends. ``v``:
-    :class:`softib.live.verbs.traffic.Cells`. Traffic of applications is added to the counters
-    before anything reads them.
+    :class:`softib.live.verbs.traffic.Cells`. The traffic of applications is added to the counters before an agent reads
+    them.
     """
     reads_counters = False
     for r in range(n):

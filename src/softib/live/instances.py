@@ -26,16 +26,16 @@ from softib.live.admission import user_name
 __all__ = ["Instance", "claim", "find", "free", "name_of", "room_advice", "root", "running", "stale", "starting"]
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-"""A name must be valid as a file name and fit into a socket's address (108 bytes)."""
+"""Pattern of a fabric's name: it must be valid as a file name, and short enough for a socket's address (108 bytes)."""
 CLAIM_S = 0.5
 KEPT = ("lock", "log", "guid2lid", "guid2mkey", "neighbors")
-"""Files that outlive a daemon, so that the internal manager gives ports their previous LIDs and
-knows their M_Keys."""
+"""Files that stay when a daemon ends. With them the next internal manager gives ports their previous LIDs, and knows
+their M_Keys."""
 
 
 def name_of(label: str) -> str:
-    """Return ``label`` (the name in a fabric.yaml, or a file's name) without characters that the
-    name of a running fabric must not have."""
+    """Return ``label`` (the name in a fabric.yaml, or a file's name) without the characters that are not allowed in the
+    name of a running fabric."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", label)[:40].lstrip("._-") or "fabric"
 
 
@@ -69,16 +69,16 @@ def _root_path() -> Path:
 
 
 def services_path() -> Path:
-    """Return the directory for locks of services, beside that of running fabrics."""
+    """Return the directory for locks of services, which is beside the directory of running fabrics."""
     place = root()
     return place.with_name(f"{place.name}-services")
 
 
 @dataclass
 class Instance:
-    """The place of one fabric name. ``lock`` is an open descriptor in the daemon, -1 elsewhere.
-    ``spare`` is a reserve descriptor, because :meth:`clear` opens the folder even if a start failed
-    for lack of descriptors."""
+    """The directory and the lock of a fabric's name. ``lock`` is an open descriptor in the daemon, -1 in other
+    processes. ``spare`` is a reserve descriptor, with which :meth:`clear` can open the folder if a start failed for
+    lack of descriptors."""
 
     name: str
     folder: Path
@@ -120,7 +120,7 @@ class Instance:
         return False
 
     def octets(self) -> int:
-        """Return the number of bytes that :meth:`clear` would free."""
+        """Return the bytes that :meth:`clear` would free."""
         parts = [p for p in self.folder.iterdir() if p.name not in KEPT]
         return sum(p.lstat().st_blocks * 512 for part in parts for p in (part, *part.rglob("*")))
 
@@ -144,7 +144,7 @@ class Instance:
             claimed._close()
 
     def release(self) -> None:
-        """The daemon's last act."""
+        """Free the name: remove the files and release the lock. The daemon does this last."""
         if self.spare >= 0:
             os.close(self.spare)
             self.spare = -1
@@ -202,7 +202,7 @@ def _hold(folder: Path) -> int:
     """Return a descriptor of ``folder``, created if absent, that holds its lock; -1 if another process holds it."""
     while True:
         folder.mkdir(mode=0o700, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # removed meanwhile, by a start that failed
+        with contextlib.suppress(FileNotFoundError):  # a start that failed removed the folder meanwhile
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -215,23 +215,23 @@ def _hold(folder: Path) -> int:
 
 
 def _is_at(fd: int, path: Path) -> bool:
-    """Return whether ``path`` still is the open file ``fd``."""
+    """Return whether ``path`` still names the open file ``fd``."""
     with contextlib.suppress(OSError):
         return os.path.samestat(os.fstat(fd), path.stat())
     return False
 
 
 def claim(name: str) -> Instance:
-    """Become the only daemon of ``name``; the remains of a dead one are removed. Raises
-    :class:`InputError` while it runs."""
+    """Become the only daemon of ``name``; the files of a dead daemon are removed. Raises :class:`InputError` if a
+    daemon has this name."""
     instance = Instance(check_name(name), root() / name)
-    until = time.monotonic() + CLAIM_S  # a process that only checks it holds it for a moment
+    until = time.monotonic() + CLAIM_S  # a process that only checks the lock takes it for a moment
     while True:
         instance.folder.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(instance.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(fd, instance.folder / "lock"):  # not one that was removed with its directory
+            if _is_at(fd, instance.folder / "lock"):  # otherwise the lock file was removed with its directory
                 break
         except BlockingIOError:
             if time.monotonic() > until:
@@ -250,7 +250,7 @@ def claim(name: str) -> Instance:
 
 
 def running() -> list[Instance]:
-    """Return every running fabric of this user, by name. Creates nothing if no fabric ever ran."""
+    """Return every running fabric of this user, by name. Creates no directory."""
     instances: list[Instance] = []
     if not _root_path().exists():
         return instances
@@ -267,12 +267,12 @@ def _killed() -> list[Instance]:
 
 def stale(prune: bool = False) -> list[tuple[str, int]]:
     """Return this user's fabrics whose daemon was killed, by name, and the bytes that each has
-    left; with ``prune``, these are freed. The files that the next ``up`` of the name uses (its
-    LIDs, the log) stay."""
+    left; with ``prune``, these are freed, except files that the next ``softib up`` with this name uses (its LIDs, the
+    log)."""
     left = []
     for instance in _killed():
         octets = instance.octets()
-        with contextlib.suppress(InputError):  # it has just been started
+        with contextlib.suppress(InputError):  # the fabric has just been started
             if prune:
                 claim(instance.name).release()
             left.append((instance.name, octets))
@@ -307,6 +307,8 @@ def find(name: str | None) -> Instance:
 
 
 def room_advice(error: OSError) -> str:
-    """Return what to do if the file system of the fabric's folder is full, else nothing."""
+    """Return the reason and what to do if ``error`` means that the file system of the fabric's folder is full;
+    otherwise an empty text."""
     full = error.errno == errno.ENOSPC
-    return "; enlarge that file system, or set XDG_RUNTIME_DIR to a folder of another" if full else ""
+    advice = "enlarge that file system, or set XDG_RUNTIME_DIR to a folder of another"
+    return f"{error.strerror}; {advice}" if full else ""

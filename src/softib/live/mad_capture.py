@@ -1,10 +1,9 @@
 """Every MAD of a running fabric in a capture file for Wireshark: ``softib up --pcap FILE``.
 
-A MAD is recorded as one packet when it leaves its sender. The answer of a device is recorded as one
-packet when it reaches its requester. An RMPP message is recorded as its segments and their
-acknowledgements (:mod:`softib.mad.rmpp`). When it is off, the daemon only reads an attribute for
-each batch. When it is on, programs' requests pass through Python one batch at a time. The format is
-that of :mod:`softib.iba.pcap`.
+A MAD is recorded as one packet when it leaves its sender. The answer of a device is recorded when it reaches its
+requester. An RMPP message is recorded as its segments and their acknowledgements (:mod:`softib.mad.rmpp`). Without a
+capture, the only cost is the read of an attribute for each batch. With a capture, programs' requests pass through
+Python one batch at a time. The format is that of :mod:`softib.iba.pcap`.
 """
 
 from __future__ import annotations
@@ -47,19 +46,17 @@ class MadCapture:
         """Return whether this response (uint8[256]) is for an agent that receives whole RMPP messages,
         with acknowledged segments."""
         self.message: Callable[[], bytes | None] = lambda: None
-        """The whole RMPP message of a batch if the datagram holds only its first bytes."""
+        """Returns the whole RMPP message of a batch that contains only its first bytes; None for other batches."""
         self._file = PcapFile(self.path)
 
     def batch(self, sent: MadBatch, port: int, answers: MadBatch) -> None:
-        """Record the MADs that a manager sent from ``port``, or a device as a trap, and the
-        devices' answers."""
+        """Record the MADs that a manager, or a device (traps), sent from ``port``, and the devices' answers."""
         self._send(sent, port, sent.payload)
         self._write_answers(answers, port)
 
     def exchange(self, port: int, sent: MadBatch, replies: MadBatch) -> None:
-        """Record the MADs that a program on ``port`` sent, and MADs that are returned to it. A
-        request that is returned as timed out is not recorded a second time, since it was not on a
-        cable."""
+        """Record the MADs that a program on ``port`` sent, and the MADs that come back to it. A request that comes back
+        as timed out is not recorded a second time, since no cable carried it."""
         message = self.message()
         self._send(sent, port, {0: message} if message else None)
         self._write_answers(replies[replies.status == SendStatus.OK], port)
@@ -69,8 +66,7 @@ class MadCapture:
         self._write(answers.mad, answers.slid, answers.dlid, answers.sl, pkeys, answers.sqp, answers.dqp)
 
     def _lids(self, mad: np.ndarray, port: int) -> np.ndarray:
-        """Return SLIDs of the MADs that ``port`` sends: permissive in directed SMPs (IBA
-        14.2.1.2)."""
+        """Return the SLIDs of MADs that ``port`` sends; directed-route SMPs have the permissive LID (IBA 14.2.1.2)."""
         lid = int(PortInfo.lid.get(self.fabric.port_info[port]))
         return np.where(mad[:, CLASS_AT] == MgmtClass.SUBN_DR, LID_PERMISSIVE, lid)
 
@@ -125,8 +121,8 @@ class MadCapture:
             self._guarded(partial(self._file.write, frame, self.clock(), ends is not None))
 
     def _over_ethernet(self, mad: np.ndarray, slid: Any, dlid: Any) -> list[RoceEnds | None]:
-        """Return the addresses of those MADs that adapters send as RoCE v2: the connection manager's between
-        Ethernet ports. Those of the subnet are InfiniBand's in each fabric."""
+        """Return the addresses of the MADs that adapters send as RoCE v2: MADs of the connection manager between
+        Ethernet ports. MADs of subnet management are InfiniBand packets in every fabric."""
         n, f = len(mad), self.fabric
         ends: list[RoceEnds | None] = [None] * n
         if not f.node_ethernet.any():

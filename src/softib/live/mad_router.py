@@ -1,5 +1,5 @@
-"""Routing of programs' MADs: to the fabric's agents, to another program on the addressed port, or back
-with status 110.
+"""Routing of programs' MADs. They go to the fabric's agents, to another program on the addressed port, or back to the
+sender with status 110.
 
 This module has no sockets and no protocol: stations (:mod:`~softib.live.station`) are passed in,
 and each takes and gives MADs as :class:`~softib.mad.batch.MadBatch`.
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter"]
 
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Number of batches of one client in a row before others are served, and the number if there is
-only one client (a step of the loop costs as much as five MADs)."""
+"""Number of batches of one client that are handled before other clients are served, and this number if there is only
+one client. (A step of the loop costs as much as five MADs.)"""
 TRAPS_A_STEP = 64
-"""Limit of traps in one step, so that reports of thousands of devices do not keep programs waiting."""
+"""Most traps that are sent in one step, so that programs do not wait for the traps of thousands of devices."""
 
 
 class MadRouter:
-    """Carries MADs between ``plane`` and the stations on it. ``epoch`` counts changes of the
-    configuration.
+    """Carries MADs between ``plane`` (the fabric's agents) and the stations on its ports. ``epoch`` counts changes of
+    the configuration.
 
     A server puts a program's MADs into ``requests`` (:data:`~softib.mad.batch.MadColumns`) and
     calls :meth:`handle`, or its own kernel around :func:`softib.live.exchange_kernels.answer`,
@@ -55,12 +55,12 @@ class MadRouter:
         self.plane, self.fabric = plane, plane.fabric
         self.cells = no_cells() if cells is None else cells
         self.report_bug: ReportBug = raised
-        """Called when softib's code fails; the requests being handled are returned."""
+        """Called when softib's code fails. The requests that were being handled come back to their senders."""
         self.stations = Stations()
         self.epoch = 0
         self.answered = self.bounced = self.forwarded = 0
         self.alone = False
-        """Whether only one socket is ready: the server may then wait for its program in the kernel."""
+        """Whether only one socket is ready. Its server may then wait in the kernel for the next request."""
         self.waiting = ForwardedRequests()
         self.trap_queue = TrapQueue(plane)
         self.segments = RmppSegments(plane)
@@ -69,7 +69,7 @@ class MadRouter:
         self._sent, self._answered = batch_of(self.requests), batch_of(self.answers)
         self.pumps = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
         self.tap: Callable[[int, MadBatch, MadBatch], None] | None = None
-        """Gets each batch of a program: its port, its MADs and the replies (:class:`~.pcap.MadCapture`)."""
+        """Called with each batch of a program: its port, its MADs and the replies (:class:`~.pcap.MadCapture`)."""
         self._answer(0, 0, 0, 0, np.zeros(256, np.uint8))  # compiles now, not while the first program waits
 
     def _answer(self, port: int, number: int, now_ps: int, n: int, classes: np.ndarray) -> None:
@@ -85,15 +85,14 @@ class MadRouter:
         self.announce(station.port)
 
     def leave(self, station: Station) -> None:
-        """``station`` left; a port without a manager no longer has IsSM set."""
+        """Remove ``station``. A port without a manager no longer has IsSM set."""
         self.stations.pop(station.number, None)
         self._give_back_all(self.waiting.take_of(station.number))
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
-        """Keep CapabilityMask.IsSM of ``port`` correct (IBA 14.2.5.6): the port's driver sets it
-        for its manager. A change raises trap 144, which tells the master that a manager appeared or
-        left."""
+        """Keep CapabilityMask.IsSM of ``port`` correct (IBA 14.2.5.6): a host's driver sets it when a manager runs on
+        the port. A change raises trap 144, which informs the master."""
         before = self.fabric.port_info[port].tobytes()
         now_ps = clock_ps()
         self.plane.set_is_sm(port, self.stations.has_manager(port), now_ps)
@@ -142,7 +141,7 @@ class MadRouter:
             pump(PUMP_ROUNDS if len(self.stations) > 1 else PUMP_ROUNDS_ALONE)
         except Exception:
             self.report_bug("answering requests")
-            self.give_back(sender, range(int(self.counts[LAST])))  # the batch before it was answered
+            self.give_back(sender, range(int(self.counts[LAST])))  # the batches before it were answered
         else:
             self.finish(sender, now_ps)
 
@@ -196,7 +195,8 @@ class MadRouter:
                 self._remember(mad, requests[i : i + 1], sender, target)
 
     def _remember(self, handed: np.ndarray, request: MadBatch, sender: Station, target: Station) -> None:
-        """Record that a request which ``target`` now has waits for its answer; an answer ends that."""
+        """Record that the station ``target`` has received a request, for which its sender waits. If the MAD is an
+        answer, end the record."""
         if is_response(handed):
             self.waiting.answered(handed)
         elif getattr(sender, "waits_forever", False) and handed[METHOD_AT] != Method.SEND:
@@ -220,7 +220,7 @@ class MadRouter:
         """Send ``batch`` from ``port``; return the agents' answers. MADs for programs are delivered to them."""
         self.fold(now_ps)
         answers, delivery = self.plane.exchange(batch, port, now_ps)
-        self.epoch += bool((batch.mad[:, METHOD_AT] == Method.SET).any())  # the SA changes nothing
+        self.epoch += bool((batch.mad[:, METHOD_AT] == Method.SET).any())  # not SA MADs
         if delivery is not None:
             self.deliver(delivery)
         return answers
@@ -228,7 +228,7 @@ class MadRouter:
     def deliver(self, delivery: Delivery) -> list[int]:
         """Deliver MADs that reached the ports of programs. Returns the rows that no station takes.
 
-        A station that takes long messages gets them whole; others get their first 256 bytes.
+        A station that can take long messages gets them whole; other stations get the first 256 bytes.
         """
         arrived = delivery.batch
         arrived.slid[arrived.dlid == LID_PERMISSIVE] = LID_PERMISSIVE
@@ -253,8 +253,8 @@ class MadRouter:
         return untaken
 
     def traps(self, now_ps: int) -> None:
-        """Send the traps that devices raised, and those that are not repressed yet, if they are
-        due, each to the manager that its port has recorded. :meth:`tick` sends the rest."""
+        """Send new traps of devices, and repeat due traps that were not repressed yet. Each goes to the manager whose
+        LID its port has recorded. :meth:`tick` sends the rest."""
         self.trap_queue.collect(now_ps)
         for _ in range(TRAPS_A_STEP):
             try:
@@ -269,7 +269,7 @@ class MadRouter:
 
     def _represses(self, mad: np.ndarray, port: int) -> bool:
         """Return whether this is the manager's answer to a trap of the device at end port ``port``.
-        Then the trap ends. (A program's own trap ends at the program that receives it.)"""
+        If so, the trap is not repeated. (A trap that a program sent is repressed by the program that receives it.)"""
         if mad[METHOD_AT] != Method.TRAP_REPRESS or mad[CLASS_AT] != MgmtClass.SUBN_LID:
             return False
         return self.trap_queue.repressed(port, int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big"), clock_ps())
@@ -298,7 +298,7 @@ class MadRouter:
         self.alone = sockets == 1
 
     def set_link(self, port: int, up: bool, now_ps: int) -> None:
-        """The link at ``port`` fails or comes back; its switches' traps leave at once."""
+        """Take the link at ``port`` down or up; the traps of its switches are sent at once."""
         self.plane.set_link(port, up, now_ps)
         self.epoch += 1
         self.traps(now_ps)

@@ -1,6 +1,6 @@
 """Operations of the control socket on a running fabric: ``status``, ``attach``, ``fault``, ``sweep``,
-``down`` and others; and the hosts on which a parallel job's ranks run: ``mpirun -np 2 softib run --
-./program`` puts each on its own host."""
+``down`` and others. The module also chooses the hosts for the ranks of a parallel job: ``mpirun -np 2 softib run --
+./program`` runs each rank on another host."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = ["Operations", "Ranks"]
 
 
 class Ranks:
-    """Return the node of a rank."""
+    """Chooses the nodes on which the ranks of a job run."""
 
     def __init__(self, finder: NodeFinder):
         self.finder = finder
@@ -48,11 +48,11 @@ class Ranks:
         self._more = self._each_host()
 
     def of(self, node: str, rank: int | None) -> tuple[str, int | None]:
-        """Return ``--node`` for this rank; without a named node, return the row of its host.
+        """Return the node of this rank: its name in ``--node``; without ``--node``, the row of its host.
 
-        ``node`` is one name for all ranks, or several separated by commas: rank r gets the r-th,
-        and after the last the list repeats. Without a name it is the r-th host. Raises
-        :class:`InputError` for several names without a rank, and if there is no host.
+        ``node`` is one name for all ranks, or several separated by commas: rank r gets the r-th name, and the list
+        repeats after its end. Without a name, rank r gets the r-th host. Raises :class:`InputError` for several names
+        without a rank, and if there is no host.
         """
         if node:
             names = [node] if "," not in node or self._known(node) else [n.strip() for n in node.split(",")]
@@ -92,18 +92,18 @@ class Ranks:
 
 SHOWN_PROBLEMS = 20
 MOST_NAMES = 1000
-"""A shell's completion shows no more."""
+"""Most names of nodes that an answer contains: enough for a shell's completion."""
 
 
 class Operations:
-    """Each takes a request and returns the contents of the answer. An impossible request raises
-    :class:`InputError`."""
+    """The operations of the control socket. Each method takes a request, and returns the content of the answer. An
+    invalid request raises :class:`InputError`."""
 
     def __init__(self, daemon: Daemon):
         self.daemon = daemon
 
     def table(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        """Maps each operation to the method that answers it."""
+        """Return operation → the method that executes it."""
         return {
             "status": lambda request: self.status().to_json(),
             "attach": lambda request: self.attach(request).to_json(),
@@ -118,7 +118,7 @@ class Operations:
         }
 
     def _refresh(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Updates every file of ``view``: the ``{"files"}`` that changed."""
+        """Update every file of ``view``. The answer ``{"files"}`` is the number of files that changed."""
         view = self.daemon.umads.views.known.get(str(request.get("view")))
         return {"files": 0 if view is None else view.refresh_all()}
 
@@ -146,7 +146,8 @@ class Operations:
         return {"stopping": True, "pid": os.getpid()}
 
     def _sweep(self, request: dict[str, Any]) -> dict[str, Any]:
-        """See :meth:`~softib.live.daemon.Daemon.sweep`: ``{"sweeps"}`` before it."""
+        """See :meth:`~softib.live.daemon.Daemon.sweep`. The answer ``{"sweeps"}`` is the number of sweeps before this
+        one."""
         partitions = request.get("partitions")
         if not isinstance(partitions, str | None):
             raise InputError("sweep needs partitions, the path of a file")
@@ -171,8 +172,8 @@ class Operations:
         return job_of(self.daemon.manager.sm, guids, bool(request.get("streaming"))).to_json()
 
     def attach(self, request: dict[str, Any]) -> Attached:
-        """Return the environment for a program on ``node`` (and ``port``), for rank ``rank`` of a
-        job with several ranks."""
+        """Return the environment for a program on ``node`` (and ``port``). ``rank``: its rank, if the job has
+        several."""
         node, portnum, rank = request.get("node") or "", request.get("port"), request.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
             raise InputError("attach needs node, a text, and port and rank, numbers")
@@ -213,12 +214,12 @@ class Operations:
         )
 
     def status(self) -> FabricStatus:
-        """Return the report on the fabric now."""
+        """Return the present status of the fabric."""
         return _status(self.daemon)
 
 
 def _status(daemon: Daemon) -> FabricStatus:
-    """Return the report of ``daemon`` on its fabric now."""
+    """Return the present status of the fabric of ``daemon``."""
     f, router = daemon.fabric, daemon.router
     states = np.bincount(f.port_state[f.linked], minlength=5)
     clients = (*daemon.server.clients.values(), *daemon.umads.files.values())

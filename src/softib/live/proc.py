@@ -1,4 +1,4 @@
-"""Processes of this machine (proc(5)): the only reader of /proc, and the processes of jobs with their environment."""
+"""Processes of this machine, and processes of jobs with their environment, read from /proc (proc(5))."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = [
 STATE, PARENT, START_TIME = 0, 1, 19
 """Fields 3, 4 and 22 of ``/proc/PID/stat``, counted after the command's name."""
 ENDED = (b"Z", b"X", b"x")
-"""A zombie, or dead: it no longer executes anything."""
+"""The states of a zombie and of a dead process, which execute no code."""
 CANNOT_LOOK = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors that do not imply that the process has ended."""
+"""Errors of reading /proc that do not mean that the process has ended."""
 
 
 def _stat(pid: int) -> list[bytes] | None:
-    """Return the fields of ``/proc/PID/stat`` from the third on; empty if there is no such process. The
-    second is the command's name, which may contain spaces and parentheses. None if this process
-    cannot read them because no descriptor or memory is left."""
+    """Return the fields of ``/proc/PID/stat`` from the third on; empty if there is no such process. (The second field
+    is the command's name, which may contain spaces and parentheses.) None if this process cannot read them because no
+    descriptor or memory is left."""
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError as error:
@@ -57,8 +57,8 @@ def process_start(pid: int) -> int:
 
 
 def is_running(pid: int, started: int) -> bool:
-    """Return whether the process that began at ``started`` (clock ticks after boot) still runs. A
-    zombie does not. A process that cannot be read now counts as running."""
+    """Return whether the process ``pid`` that began at ``started`` (clock ticks after boot) still runs. A zombie does
+    not run. A process that cannot be read now counts as running."""
     fields = _stat(pid)
     return fields is None or (bool(fields) and int(fields[START_TIME]) == started and fields[STATE] not in ENDED)
 
@@ -77,7 +77,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def parents() -> dict[int, int]:
-    """Maps each readable process to its parent."""
+    """Return each readable process → its parent."""
     parent_of = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (fields := _stat(int(entry))):
@@ -122,7 +122,7 @@ def working_directory(pid: int) -> str | None:
 
 
 def command_name(pid: int) -> bytes:
-    """Return its command's name (at most 15 bytes); empty if there is no such process."""
+    """Return the command's name of a process (at most 15 bytes); empty if there is no such process."""
     try:
         return Path(f"/proc/{pid}/comm").read_bytes().strip()
     except OSError:
@@ -130,13 +130,13 @@ def command_name(pid: int) -> bytes:
 
 
 def descriptor_path(pid: int, fd: int) -> Path:
-    """Return a path that opens what descriptor ``fd`` of ``pid`` refers to."""
+    """Return a path that opens the file of descriptor ``fd`` of process ``pid``."""
     return Path(f"/proc/{pid}/fd/{fd}")
 
 
 def udp_holder(port: int) -> tuple[int, int] | None:
     """Return user and process that have bound UDP ``port`` of IPv4 in this network namespace
-    (process 0: of another user, or not visible); None if it is free."""
+    (0 if the process belongs to another user, or is not visible); None if it is free."""
     try:
         lines = Path("/proc/net/udp").read_text().splitlines()[1:]
     except OSError:
@@ -166,8 +166,8 @@ NUMBER = re.compile(r"\((\d+)\)$")
 
 @dataclass(frozen=True)
 class JobProcess:
-    """``environment`` is the environment with which the process began; ``host`` is its host under
-    the name that the job uses."""
+    """A process of a job. ``environment``: the environment with which the process began. ``host``: the name that the
+    job uses for the process's host."""
 
     host: str
     pid: int
@@ -179,8 +179,8 @@ class JobProcesses:
     """Processes readable by this user (proc(5): ``environ`` needs the same user, or root), read once,
     on first use.
 
-    ``folder``: of a running fabric, whose programs have their node in ``SOFTIB_PLACE``. Without it,
-    a process is on the host with this machine's name.
+    ``folder``: the folder of a running fabric, whose programs have the name of their node in ``SOFTIB_PLACE``. Without
+    a folder, all processes are on the host with this machine's name.
     """
 
     def __init__(self, folder: Path | None = None):

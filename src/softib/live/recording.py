@@ -1,5 +1,5 @@
-"""The events that programs recorded under ``SOFTIB_RECORD`` (``softib run --record``): the files of all their
-threads as columns."""
+"""The events that programs recorded under ``SOFTIB_RECORD`` (``softib run --record``): one file per thread, read as
+columns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NO_RANK = 0xFFFFFFFF
 
 
 def threads_in(folder: Path) -> list[RecordedThread]:
-    """Return the threads that wrote to ``folder``, by process and time. Raises :class:`InputError`
-    if a file was cut, or had no room."""
+    """Return the threads that wrote to ``folder``, by process and time. Raises :class:`InputError` if a file is
+    truncated, or lacks events for which there was no room."""
     heads = [(path, head) for path in sorted(folder.glob("*.events")) if (head := _head(path)) is not None]
     rate = _ns_of_a_tick([head for _, head in heads])
     threads = [one for path, head in heads if (one := _thread(path, head, rate)) is not None]
@@ -46,16 +46,15 @@ def _head(path: Path) -> np.void | None:
 
 
 def _ns_of_a_tick(heads: list[np.void]) -> float:
-    """Return the nanoseconds per tick, from the thread that ran longest. All threads share one
-    counter of the machine, and the second time stamp of a program that was killed early is too
-    imprecise."""
+    """Return the nanoseconds per tick, from the thread that ran longest. One result is enough, because all threads read
+    the same counter of the machine. A thread that was killed early gives too imprecise a result."""
     spans = [(int(h["ticks"][1]) - int(h["ticks"][0]), int(h["ns"][1]) - int(h["ns"][0])) for h in heads]
     ticks, ns = max(spans, default=(1, 1))
     return ns / max(ticks, 1)
 
 
 def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
-    """Return one file; None if its thread wrote no event."""
+    """Return the events of one file; None if its thread wrote no event."""
     events = np.fromfile(path, HEADER.types()["softib_record_event"], offset=HEAD_OCTETS)
     ended = events["type"] == 0
     events = events[: int(np.argmax(ended)) if ended.any() else len(events)]
@@ -78,8 +77,8 @@ def _thread(path: Path, head: np.void, rate: float) -> RecordedThread | None:
 
 
 def collective_names() -> tuple[str, ...]:
-    """Return names of collectives by their number in ``collectives.h``: ``MPI_Allreduce``, ``torch
-    all_reduce``. Number 0 is none."""
+    """Return the names of collectives by their number in ``collectives.h``: ``MPI_Allreduce``, ``torch
+    all_reduce``. Number 0 is no collective."""
     text = COLLECTIVES.path.read_text(encoding="ascii")
     numbered = {
         int(n): (lib, rest) for lib, rest, n in re.findall(r"^#define SOFTIB_(MPI|TORCH)_(\w+) (\d+)$", text, re.M)

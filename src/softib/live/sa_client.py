@@ -1,8 +1,8 @@
-"""Queries the subnet administration of a running fabric like a program on one of its hosts: tables of records, and
-the SLs of one path, of some or of all (IBA 15.2.5.16).
+"""Queries the subnet administrator (SA) of a running fabric, as a program on one of its hosts does: for tables of
+records, and for the SLs of one path, some paths or all paths (IBA 15.2.5.16).
 
-The master answers: the daemon's manager or a stock one. Only MADs are sent, through the same socket as those of
-``libsoftib-umad.so``; RMPP messages arrive whole.
+The master answers: the daemon's manager or a stock one. Only MADs are sent, through the same socket as
+``libsoftib-umad.so`` uses; RMPP messages arrive whole.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ __all__ = [
 ]
 
 WINDOW = 8
-"""Number of queries at the same time: the administrator always has the next one, and none waits until its timeout."""
+"""Number of queries that are outstanding at the same time. So the SA always has the next one, but none waits until its
+timeout."""
 GETS = 64
-"""The same for queries that return one record each: these need no RMPP window."""
+"""Like :data:`WINDOW`, for queries that return one record each: their answers need no RMPP window."""
 TIMEOUT_MS, RETRIES = 10_000, 2
 GSI_QKEY = 0x80010000
 SA_HEADER = 20
@@ -54,7 +55,7 @@ CLASS_VERSION = 2
 
 
 class SaTables:
-    """A umad device of the host that ``attached`` (the daemon's reply to ``attach``) describes, opened for one agent.
+    """An open umad device, with one agent, of the host in ``attached`` (the daemon's reply to ``attach``).
 
     ``lid`` and ``sl`` are those of the subnet manager, from the host's PortInfo. A context
     manager. Raises :class:`PeerError` if the device cannot be opened.
@@ -85,11 +86,11 @@ class SaTables:
     def tables(
         self, record: type[Structure], queries: Sequence[dict[str, Any]], *, one: bool = False
     ) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the result of SubnAdmGetTable for each query (component → value): its number and
-        uint8[records, record.size], in the order of arrival. ``one``: SubnAdmGet, for queries that
-        have one record or none.
+        """Yield the result of SubnAdmGetTable for each query (component → value): the query's number, and its records
+        as uint8[records, record.size]. Results come in the order of arrival. ``one``: use SubnAdmGet, for queries with
+        at most one record.
 
-        Raises :class:`PeerError` if the administration refuses, does not answer, or takes longer than its time.
+        Raises :class:`PeerError` if the SA refuses a query, does not answer, or exceeds the time limit.
         """
         method, window = (SaMethod.GET, GETS) if one else (SaMethod.GET_TABLE, WINDOW)
         waiting: dict[int, int] = {}
@@ -141,11 +142,11 @@ class SaTables:
             head = np.frombuffer(message[:HEAD_SIZE], types()["softib_umad_head"])[0]
             octets = int(head["length"]) - HEAD_SIZE
             if fds:
-                with open(fds[0], "rb") as whole:  # its offset is the writer's
+                with open(fds[0], "rb") as whole:  # the descriptor's offset is where the writer left it
                     return os.pread(whole.fileno(), octets, 0)
             if head["status"]:
                 raise PeerError("the subnet administration does not answer")
-            if octets <= MAD_SIZE:  # longer: the announcement of the next part
+            if octets <= MAD_SIZE:  # a longer message is sent again, whole
                 return message[HEAD_SIZE:]
 
 
@@ -161,9 +162,7 @@ def _records(message: bytes, record: type[Structure]) -> np.ndarray:
     data = np.frombuffer(message[SA_DATA:], np.uint8)
     if step < record.size:
         return np.zeros((0, record.size), np.uint8)
-    if (
-        len(message) == MAD_SIZE
-    ):  # one segment: PayloadLength gives its length of data (IBA 13.6.2.3), the rest is padding
+    if len(message) == MAD_SIZE:  # one segment: PayloadLength is the length of its data (IBA 13.6.2.3)
         data = data[: max(int(SaHeader.length.get(np.frombuffer(message[:SA_DATA], np.uint8))) - SA_HEADER, 0)]
     return data[: len(data) // step * step].reshape(-1, step)[:, : record.size]
 
@@ -174,8 +173,8 @@ def _big(value: int, octets: int) -> int:
 
 
 MOST_PAIRS = 4_000_000
-"""A PathRecord has 64 bytes, and OpenSM creates 30,000 to 100,000 of them per second, so the paths
-of 2,000 hosts take a minute or two."""
+"""Most pairs of ports whose paths are queried: those of 2,000 hosts. A PathRecord has 64 bytes, and OpenSM creates
+30,000 to 100,000 of them per second, so this takes a minute or two."""
 PATIENCE_S = 180.0
 
 
@@ -185,12 +184,13 @@ def path_sls(
     progress: Callable[[str], None] = lambda text: None,
     port: int | None = None,
 ) -> np.ndarray:
-    """uint8[ends, ends]: the SL from each CA port (row) to each end port (column) of ``graph``,
-    :data:`NO_PATH` if the SA reports none. There is one query per source (GetTable by SLID),
-    several at the same time, on the subnet of port row ``port`` (None: of the default port).
+    """Return uint8[ends, ends]: the SL from each CA port (row) to each end port (column) of ``graph``; :data:`NO_PATH`
+    if the SA reports no path. There is one query per source (GetTable by SLID), several at the same time, on the subnet
+    of port row ``port`` (None: of the default port).
 
-    Raises :class:`PeerError` in one line: more than :data:`MOST_PAIRS` pairs, no manager, or one that does not
-    answer within :data:`PATIENCE_S`; also if one pair has paths of several SLs (LMC), which a matrix cannot hold.
+    Raises :class:`PeerError` in one line if there are more than :data:`MOST_PAIRS` pairs, if there is no manager, if it
+    does not answer within :data:`PATIENCE_S`, or if one pair has paths with several SLs (LMC), which a matrix cannot
+    represent.
     """
     sources = np.flatnonzero(~graph.end_is_switch)
     pairs = len(sources) * len(graph.end_lid)
@@ -222,12 +222,11 @@ def path_sls(
 
 
 def manager_of(instance: Instance, port: int | None = None) -> tuple[Attached, tuple[int, int]]:
-    """Return the daemon's answer to a program on the subnet of port row ``port`` (None: of the
-    default port), and LID and SL of the master from PortInfo. The program is on the default port if
-    that is in the subnet.
+    """Attach to the subnet of port row ``port`` (None: of the default port), on the default port if that is in the
+    subnet. Return the daemon's answer, and the LID and SL of the master from PortInfo.
 
-    Raises :class:`PeerError` if there was no master, or if it has left: no port with its LID has
-    IsSM set any longer, so a query would wait for its timeout."""
+    Raises :class:`PeerError` if there was no master, or if it has left (no port with its LID has IsSM set any longer),
+    since queries would only time out."""
     from softib.live.shared_fabric import SharedFabric
 
     fabric = SharedFabric.snapshot(instance.shared_fabric)
@@ -255,8 +254,8 @@ ONE_PATH_S = 10.0
 
 
 def path_sl(instance: Instance, slid: int, dlid: int, port: int | None = None) -> int:
-    """Return SL of the path between two LIDs, queried on the subnet of port row ``port`` (None: of
-    the default port). Raises :class:`PeerError` if no administration answers, or it has no path."""
+    """Return the SL of the path between two LIDs, queried on the subnet of port row ``port`` (None: of the default
+    port). Raises :class:`PeerError` if no SA answers, or if it has no path."""
     attached, (lid, sl) = manager_of(instance, port)
     with SaTables(attached, lid, sl, ONE_PATH_S) as sa:
         for _, records in sa.tables(PathRecord, [{"slid": slid, "dlid": dlid}]):
@@ -267,21 +266,20 @@ def path_sl(instance: Instance, slid: int, dlid: int, port: int | None = None) -
 
 NO_RECORD = -1
 RECORDS_A_QUERY = 400
-"""This number of records in a long answer costs as much as a query for one record: 0.74 us each,
-compared with 0.3 ms (docs/figures.md)."""
+"""Number of records in a long answer that take as long as a query for one record: 0.74 us per record, compared with 0.3
+ms (docs/figures.md)."""
 MOST_RECORDS = 40_000_000
-"""All paths of 6,300 end ports; softib's manager needs half a minute for them. OpenSM creates
-30,000 to 100,000 per second, so for OpenSM :data:`PATIENCE_S` is the limit."""
+"""Most records that are queried: all paths of 6,300 end ports, for which softib's manager needs half a minute. OpenSM
+creates 30,000 to 100,000 per second, so with OpenSM :data:`PATIENCE_S` is the limit."""
 
 
 def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int | None = None) -> np.ndarray:
-    """Return SL (int16) of the path from each LID of ``slid`` to that of ``dlid``,
-    :data:`NO_RECORD` if the administration has none, queried on the subnet of port row ``port``
-    (None: of the default port). There is one query per source (SubnAdmGetTable by SLID) if that is
-    less work than one per pair (SubnAdmGet).
+    """Return the SL (int16) of the path from each LID in ``slid`` to the corresponding LID in ``dlid``,
+    :data:`NO_RECORD` if the SA has no record. They are queried on the subnet of port row ``port`` (None: of the default
+    port). There is one query per source (SubnAdmGetTable by SLID) if that is less work than one per pair (SubnAdmGet).
 
-    Raises :class:`PeerError`, one line: no manager, none that answers within :data:`PATIENCE_S`, more than
-    :data:`MOST_RECORDS`, or no path at all.
+    Raises :class:`PeerError` in one line if there is no manager, if it does not answer within :data:`PATIENCE_S`, if
+    there are more than :data:`MOST_RECORDS` records, or if there is no path at all.
     """
     sources, row = np.unique(np.asarray(slid, np.int64), return_inverse=True)
     ends = int(np.asarray(dlid).max(initial=0))  # LIDs are dense, so each source has about this many records

@@ -6,11 +6,11 @@
 The layout is ``preload/shared_fabric.h``; each column of :data:`softib.fabric.columns.COLUMNS` is
 one entry of its directory.
 
-Memory: the file's blocks are reserved at once, so a full file system causes one error line at the
-start, never a SIGBUS later. :data:`~softib.fabric.columns.LAZY_COLUMNS` are in a memfd, which uses
-memory only for pages that were written and belongs to no file system that could be full. *Reading*
-such memory through a mapping also allocates the page (shmem faults allocate), so no code here reads
-a lazy column in that way: :meth:`SharedFabric.snapshot` reads only the extents that exist.
+Memory: the file's blocks are reserved when it is created, so a full file system causes one error line at the start, and
+never a SIGBUS later. :data:`~softib.fabric.columns.LAZY_COLUMNS` are in a memfd, which uses memory only for pages that
+were written, and is in no file system that could be full. *Reading* such memory through a mapping also allocates the
+page (shmem faults allocate), so this module never does that: :meth:`SharedFabric.snapshot` reads only the extents that
+exist.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ EAGER, LAZY = 0, 1
 
 
 def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
-    """Return dtype and further dimensions of ``column`` as C sees it: a record of counters is an
-    array of its numbers."""
+    """Return the dtype and the further dimensions of ``column`` in C, where a record of counters is an array of
+    numbers."""
     dtype = np.dtype(column.dtype)
     if dtype.fields is None:
         return dtype.str, ()
@@ -61,7 +61,7 @@ def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
 
 class SharedFabric:
     """A mapped fabric. ``fabric`` has its arrays; only the daemon may write ``epoch``.
-    ``files`` are the descriptors of both files, for reading, in the daemon (elsewhere none)."""
+    ``files`` are read-only descriptors of both files in the daemon, and empty in other processes."""
 
     def __init__(self, fabric: Fabric, header: np.ndarray, files: tuple[int, ...] = ()):
         self.fabric, self.header, self.files = fabric, header, files
@@ -123,15 +123,15 @@ class SharedFabric:
 
     @classmethod
     def snapshot(cls, path: Path) -> Fabric:
-        """Return a copy of the shared fabric at ``path``, in separate memory; raises as
-        :meth:`open` does.
+        """Return a copy of the shared fabric at ``path``, in memory of its own. It raises the same errors as
+        :meth:`open`.
 
         It is a copy of one moment only if the epoch that the *daemon* reports stays the same during the copy.
         """
         return _fabric_of(*_parts(path, _read))
 
     def close(self) -> None:
-        """Release the daemon's other resources, in addition to the mapping."""
+        """Release the daemon's resources other than the mapping."""
         for fd in self.files:
             os.close(fd)
         self.files = ()
@@ -142,8 +142,8 @@ def _pages(octets: int) -> int:
 
 
 def _reserve(path: Path, size: int) -> mmap.mmap:
-    """Return a new file of ``size`` bytes, mapped. Its blocks are reserved now: a full file system
-    is an error here, not a SIGBUS later."""
+    """Return a new file of ``size`` bytes, mapped. Its blocks are reserved, so a full file system is an error here, not
+    a SIGBUS later."""
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -152,7 +152,8 @@ def _reserve(path: Path, size: int) -> mmap.mmap:
     except OSError as error:
         path.unlink()
         raise InputError(
-            f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: {os_reason(error)}{room_advice(error)}"
+            f"{path}: no room for the shared fabric of {max(1, size >> 20)} MiB: "
+            f"{room_advice(error) or os_reason(error)}"
         ) from None
     finally:
         os.close(fd)
@@ -180,7 +181,7 @@ def _texts(fabric: Fabric) -> bytes:
 # -- reading --
 
 Octets = Any
-"""uint8[n], a mapping or a copy."""
+"""The bytes of a file as uint8[n]: a mapping or a copy."""
 
 
 def _map(fd: int, size: int) -> Octets:
@@ -197,7 +198,7 @@ def _read(fd: int, size: int) -> Octets:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            return octets  # only a hole from here on
+            return octets  # the rest of the file is a hole
         end = min(os.lseek(fd, at, os.SEEK_HOLE), size)
         while at < end:
             got = os.preadv(fd, [octets[at:end].data], at)
@@ -209,7 +210,7 @@ def _read(fd: int, size: int) -> Octets:
 
 
 def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, Octets, Octets]:
-    """Return the header, and the bytes of both files, in the form that ``take`` reads."""
+    """Return the header, and the bytes of both files as ``take`` returns them."""
     kind = HEADER.types()["softib_shared_fabric"]
     octets = _open(path, take, kind.itemsize)
     header = octets[: kind.itemsize].view(kind).reshape(())
@@ -239,8 +240,8 @@ def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) ->
 
 
 def asks_for_files() -> bytes:
-    """Return the greeting of a reader, which receives the descriptors of the fabric's files without
-    joining."""
+    """Return the hello of a process that only reads: it receives the descriptors of the fabric's files, but does not
+    join."""
     return b"".join(SERVER.constant(name).to_bytes(4, "little") for name in ("SERVER_MAGIC", "SERVER_VERSION"))
 
 

@@ -1,4 +1,4 @@
-"""A running fabric as any other source: a copy of its arrays at one moment.
+"""A running fabric as a source of a fabric: a copy of its arrays at one moment.
 
 It contains what discovery would find: a cable whose ends are not LinkUp (failed, disabled, remote
 end dead) is not in the copy, as ``ibnetdiscover`` would not list it.
@@ -7,23 +7,28 @@ end dead) is not in the copy, as ``ibnetdiscover`` would not list it.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from softib.errors import PeerError
+from softib.errors import PeerError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric, Source
 from softib.fabric.plugging import delete_cables
 from softib.fabric.subnets import master_port, subnet_of
 from softib.iba.constants import CapMask, PhysState
-from softib.iba.smp import PortInfo
+from softib.iba.smp import PortInfo, SMInfo
 from softib.live.control import ask
 from softib.live.instances import Instance
 from softib.live.sa_client import pair_sls, path_sls
 from softib.live.shared_fabric import SharedFabric
+from softib.live.subnet_reader import SubnetReader, manager_of
+from softib.live.umad_client.fabric_port import FabricPort
+from softib.sm.config import SmConfig
 
-__all__ = ["FORMAT", "read"]
+__all__ = ["FORMAT", "mark_internal", "read"]
 
 FORMAT = "running"
 RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "lfts", "sm", "unlinked", "lost links"})
@@ -35,14 +40,17 @@ def read(instance: Instance) -> ReadResult:
     """Return a private copy of the fabric of ``instance``: tables, states and counters as they are
     now.
 
-    ``extra["path_sls"]`` queries its subnet administration for the SLs of all paths between the ends
-    of a graph (:func:`softib.live.sa_client.path_sls`), ``extra["pair_sls"]`` for those of
-    some pairs (:func:`softib.live.sa_client.pair_sls`). Raises :class:`PeerError` if its configuration keeps
-    changing, or its daemon has ended.
+    ``extra["path_sls"]`` is a function that queries the subnet administrator for the SLs of all paths between the ends
+    of a graph (:func:`softib.live.sa_client.path_sls`). ``extra["pair_sls"]`` queries the SLs of some pairs
+    (:func:`softib.live.sa_client.pair_sls`). Raises :class:`PeerError` if its configuration keeps changing, or its
+    daemon has ended.
     """
-    fabric = _still(instance)
+    fabric, status = _still(instance)
     of_source = fabric.source.records & {"lengths"}
-    fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | of_source, sms=_managers(fabric))
+    sms = mark_internal(_managers(fabric), fabric, status)
+    if not all(sm.get("internal") for sm in sms):  # the internal one is alone on most fabrics: no MAD is needed
+        sms = [_answered(instance, fabric, sm) for sm in sms]
+    fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | of_source, sms=sms)
     down = _down(fabric)
     ends = fabric.cable_port[down].astype(np.int64)
     fabric.source.down_cables = ends[(ends >= 0).all(axis=1)]
@@ -52,18 +60,19 @@ def read(instance: Instance) -> ReadResult:
     )
 
 
-def _still(instance: Instance) -> Fabric:
-    """Return a consistent copy: the daemon's configuration epoch is the same before and after the copy.
+def _still(instance: Instance) -> tuple[Fabric, dict[str, Any]]:
+    """Return a consistent copy and the daemon's status: its configuration epoch is the same before and after the copy.
 
-    (The epoch in the mapping lags behind the daemon's writes by one step of its loop.)
+    (The epoch in the mapping is not enough: it is written up to one step of the loop after the change.)
     """
     until = time.monotonic() + PATIENCE_S
     before = ask(instance, "status")["epoch"]
     while True:
         fabric = SharedFabric.snapshot(instance.shared_fabric)
-        after = ask(instance, "status")["epoch"]
+        status = ask(instance, "status")
+        after = status["epoch"]
         if before == after:
-            return fabric
+            return fabric, status
         if time.monotonic() > until:
             raise PeerError(
                 f"the configuration of {instance.name!r} changes all the time; try again when its subnet manager is "
@@ -79,8 +88,33 @@ def _down(f: Fabric) -> np.ndarray:
     return np.flatnonzero(~np.where(f.cable_port >= 0, up[f.cable_port], True).all(axis=1))
 
 
-def _managers(f: Fabric) -> list[dict[str, object]]:
-    """Return ports with IsSM set. The master of a subnet is the manager whose LID its ports hold as
+def mark_internal(sms: list[dict[str, Any]], f: Fabric, status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the managers ``sms`` of ``f`` with ``internal`` set for the one that the daemon runs,
+    according to its ``status``."""
+    port = status.get("sm", {}).get("node")  # only an internal one has this
+    return [{**sm, "internal": True} if port and port == f.port_name(_row(f, sm)) else sm for sm in sms]
+
+
+def _row(f: Fabric, sm: Mapping[str, Any]) -> int:
+    return int(f.node_base[sm["node"]]) + int(sm["portnum"])
+
+
+def _answered(instance: Instance, f: Fabric, sm: dict[str, Any]) -> dict[str, Any]:
+    """Return ``sm`` with the priority and state of its SMInfo, read on its own port, if it answers."""
+    node, portnum = f"{int(f.node_guid[sm['node']]):#018x}", int(sm["portnum"])
+    try:
+        port = FabricPort(instance, node, portnum=portnum or None)  # port 0 is the only one of a switch with a QP0
+    except SoftibError:
+        return sm
+    try:
+        info = SubnetReader(port, SmConfig(), lambda phase, nodes, mads: None).own_manager()
+    finally:
+        port.close()
+    return sm if info is None or int(SMInfo.guid.get(info)) != sm["guid"] else {**sm, **manager_of(info)}
+
+
+def _managers(f: Fabric) -> list[dict[str, Any]]:
+    """Return ports with IsSM set, without priorities. The master of a subnet is the manager whose LID its ports hold as
     MasterSMLID."""
     ends, subnet = f.end_ports(), subnet_of(f)
     says = ends[(PortInfo.cap_mask.get(f.port_info[ends]) & CapMask.IS_SM) > 0]

@@ -1,10 +1,9 @@
 """Stations: the programs and managers on the ports of a running fabric that take MADs, and the requests that one of
 them passed to another.
 
-The stock preload library has no timeouts. If a program drops a request (OpenSM does so with SMInfo
-while it starts, and a killed program drops everything), the sender would wait forever. So such a
-request is returned with status 110, as a kernel would report it. Programs under softib's library
-have separate timeouts.
+The stock preload library has no timeouts. If a program drops a request (OpenSM drops SMInfo while it starts, and a
+killed program drops everything), the sender would wait forever. So such a request is returned with status 110, as a
+kernel would report it. Programs under softib's library have timeouts of their own.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ __all__ = ["TIMEOUT_PS", "Forwarded", "ForwardedRequests", "Station", "Stations"
 
 
 TIMEOUT_PS = 2 * 10**12
-"""Longer than OpenSM's time for a transaction (200 ms, 3 retries), and as long as one repetition of
-libibmad's (1 s)."""
+"""Time after which a forwarded request comes back unanswered. It is longer than OpenSM's transactions (200 ms, 3
+retries), and allows one repetition of libibmad (1 s)."""
 
 
 @dataclass
@@ -39,10 +38,10 @@ class Forwarded:
 
 
 class ForwardedRequests:
-    """The requests of all stations, by TID (its upper 16 bits name the station)."""
+    """Requests that stations have sent to other stations, by TID, whose upper 16 bits are the number of the sender."""
 
     def __init__(self) -> None:
-        self._by_tid: dict[bytes, Forwarded] = {}  # in the order of their deadlines: all have the same timeout
+        self._by_tid: dict[bytes, Forwarded] = {}  # in the order of their deadlines, since all have the same timeout
 
     def keep(self, request: MadBatch, sender: Any, target: int, now_ps: int) -> None:
         """Record that ``request`` (one row) of ``sender`` was passed to station ``target``."""
@@ -60,7 +59,7 @@ class ForwardedRequests:
         return None if first is None else first.deadline_ps
 
     def take_expired(self, now_ps: int) -> list[Forwarded]:
-        """Take those whose time is over."""
+        """Remove and return the requests whose time is over."""
         taken = []
         for tid, forwarded in list(self._by_tid.items()):
             if forwarded.deadline_ps > now_ps:
@@ -70,8 +69,8 @@ class ForwardedRequests:
         return taken
 
     def take_of(self, number: int) -> list[Forwarded]:
-        """Remove station ``number``, which left: its own requests are forgotten, and those that it
-        had are returned."""
+        """Handle the end of station ``number``: forget the requests that it sent, and return those that it has not
+        answered."""
         ended = {tid: f for tid, f in self._by_tid.items() if number in (f.target, f.sender.number)}
         for tid in ended:
             del self._by_tid[tid]
@@ -95,11 +94,11 @@ class Station(Protocol):
     classes: np.ndarray
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Return whether this MAD (uint8[256]) may be delivered."""
+        """Return whether the station accepts this MAD (uint8[256])."""
 
     def deliver(self, batch: MadBatch) -> None:
-        """Takes MADs as they arrive, and the station's own requests that are returned with status
-        TIMEOUT. The station must copy data that it keeps."""
+        """Deliver MADs, and requests of the station that come back with status TIMEOUT. A station must copy the data
+        that it keeps."""
 
 
 class Stations(dict[int, Station]):
@@ -118,8 +117,8 @@ class Stations(dict[int, Station]):
         trap) goes to the client of its TID, a request to the manager there, or else to another
         program that uses the class; None if no station may get it.
 
-        A program that is not a manager never receives its own request, which it would accept as the
-        answer because of the TID.
+        A program that is not a manager never receives its own request, because it would take it for the answer, which
+        has the same TID.
         """
         if is_response(mad):
             requester = self.get(int(mad[TID_AT]) << 8 | int(mad[TID_AT + 1]))
@@ -130,6 +129,5 @@ class Stations(dict[int, Station]):
 
 
 def is_response(mad: np.ndarray) -> bool:
-    """Return whether this MAD (uint8[256]) ends a request or a trap. A TrapRepress does (IBA
-    13.4.5)."""
+    """Return whether this MAD (uint8[256]) ends a request or a trap. A TrapRepress ends its trap (IBA 13.4.5)."""
     return bool(mad[METHOD_AT] & RESPONSE_BIT) or mad[METHOD_AT] == Method.TRAP_REPRESS

@@ -1,4 +1,4 @@
-"""The answers of a running fabric's daemon, as ``softib status``, ``sm`` and ``sm job`` print them with ``--json``."""
+"""The answers of a running fabric's daemon, which ``softib status``, ``sm`` and ``sm job`` print with ``--json``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass
 class PortStates(Result):
-    """Linked ports by PortState (IBA 14.2.5.6)."""
+    """Number of linked ports in each PortState (IBA 14.2.5.6)."""
 
     down: int
     init: int
@@ -46,17 +46,17 @@ class LastSweep(Result):
     sent: int
     sets: int
     refused: dict[str, int]
-    """Maps method and attribute to the requests that a node answered with an error."""
+    """Method and attribute → number of requests that a node answered with an error."""
     not_active: int
     """Ports that did not become ACTIVE."""
 
 
 @dataclass
 class Wait(Result):
-    """Waiting time of other programs' queries."""
+    """The time that queries of other programs waited for the subnet administrator."""
 
     buckets: dict[str, int]
-    """For each bound in s, the number of queries that waited no longer (cumulative; ``inf``: all)."""
+    """Upper bound in s → number of queries that waited at most this time (cumulative; ``inf``: all queries)."""
     sum_s: float
     oldest_s: float
     """Waiting time of the oldest unanswered query; 0 if none waits."""
@@ -64,8 +64,8 @@ class Wait(Result):
 
 @dataclass
 class Administration(Result):
-    """Queries of the subnet administration by other programs: number since the start, number
-    answered BUSY, and number waiting now."""
+    """Queries of other programs to the subnet administrator: the number since the start, the number answered with BUSY,
+    and the number that wait now."""
 
     requests: int
     busy: int
@@ -75,18 +75,18 @@ class Administration(Result):
 
 @dataclass
 class ManagerStatus(Result):
-    """The subnet manager; fields other than ``kind`` only for the internal one."""
+    """The subnet manager. Only the internal manager has fields other than ``kind``."""
 
     kind: str = field(metadata=key(type=Literal["internal", "external", "none"]))
     engine: str | None = field(default=None, metadata=key(optional=True))
     state: str | None = field(default=None, metadata=key(optional=True))
     """SMState (IBA 14.4.1), or FAILED."""
     phase: str | None = field(default=None, metadata=key(optional=True))
-    """Its current activity; empty while it is idle."""
+    """The manager's current activity; empty while it is idle."""
     sweeps: int | None = field(default=None, metadata=key(optional=True))
     node: str | None = field(default=None, metadata=key(optional=True))
     engine_used: str | None = field(default=None, metadata=key(optional=True))
-    """The engine of the list that computed the tables; empty before the first sweep."""
+    """The routing engine, of those configured, that computed the tables; empty before the first sweep."""
     problems: list[str] | None = field(default=None, metadata=key(optional=True))
     sa: Administration | None = field(default=None, metadata=key(optional=True))
     report: LastSweep | None = field(default=None, metadata=key(optional=True))
@@ -101,9 +101,9 @@ class Client(Result):
     node: str
     portnum: int
     sm: bool
-    """It is a subnet manager."""
+    """Whether the program is a subnet manager."""
     waiting: int
-    """MADs that it has not read."""
+    """Number of MADs that the program has not read."""
 
 
 @dataclass
@@ -160,12 +160,12 @@ class FabricStatus(Result):
     shared_fabric: str
     sockname: str
     version: str
-    """The version of softib that runs it."""
+    """The version of softib that runs the fabric."""
 
 
 @dataclass
 class Status(Result):
-    """Running fabrics; softib up --json prints the fabric that it started as soon as that is ready."""
+    """Running fabrics. ``softib up --json`` prints the fabric that it started when it is ready."""
 
     fabrics: list[FabricStatus]
 
@@ -190,7 +190,7 @@ class Moved(Result):
 
     verbs: int
     ip: int
-    """The same for IP over InfiniBand."""
+    """Bytes of IP over InfiniBand."""
 
 
 def status_of(instance: Instance) -> FabricStatus:

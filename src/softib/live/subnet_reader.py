@@ -1,5 +1,5 @@
-"""``umad:DEVICE``: a subnet as a fabric, read only with Gets: discovery, then forwarding, P_Key and SL2VL tables,
-and the subnet managers."""
+"""``umad:DEVICE``: reads a subnet as a fabric. Only Gets are sent: for the discovery, for forwarding, P_Key and SL2VL
+tables, and for the subnet managers."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ __all__ = [
     "Subnet",
     "SubnetReader",
     "fabric_of",
+    "manager_of",
     "read",
     "read_nodes",
     "read_subnet",
@@ -45,11 +46,11 @@ __all__ = [
 
 
 SL2VL_MOST = 50_000
-"""Largest number of input-output tables of all switches; if there are more, the SL2VL tables are
-omitted (one Get each)."""
+"""Most SL2VL tables (one for each input and output port of a switch) that are read, since each needs a Get. If a subnet
+has more, none is read."""
 ENTRIES_A_SWITCH = 1 << 16
 Progress = Callable[[str, int, int], None]
-"""Called with (the kind of reading, nodes found, MADs sent)."""
+"""Called with the phase of the reading, the number of nodes found, and the number of MADs sent."""
 Heard = Callable[[int, np.ndarray, np.ndarray], None]
 Lost = Callable[[int, np.ndarray, str], None]
 
@@ -57,8 +58,8 @@ Lost = Callable[[int, np.ndarray, str], None]
 @dataclass
 class Subnet:
     """Data read from a subnet. ``lft`` uint8[switches, LIDs] in the order of ``switches`` (nodes of ``db``);
-    ``pkeys``: (port row, first entry, block); ``sl2vl``: (output port row, input portnum, 8 bytes); ``others``:
-    SMInfo by port row; ``mads`` sent."""
+    ``pkeys``: (port row, first entry, block); ``sl2vl``: (output port row, input portnum, 8 bytes); ``others``: SMInfo
+    by port row; ``mads``: number of MADs sent."""
 
     db: Database = field(default_factory=Database)
     report: SweepReport = field(default_factory=SweepReport)
@@ -72,7 +73,7 @@ class Subnet:
 
 
 class SubnetReader:
-    """Readings over ``wire`` into :attr:`subnet`."""
+    """Reads a subnet over ``wire`` into :attr:`subnet`."""
 
     def __init__(self, wire: MadWire, config: SmConfig, progress: Progress):
         self.wire, self.config, self.progress = wire, config, progress
@@ -100,10 +101,11 @@ class SubnetReader:
             inbox = self.pacing.exchange(self.wire, now_ps)
             self.progress(phase, self.subnet.db.n_nodes, t.sent)
 
-    # -- the readings --
+    # -- the phases --
 
     def nodes(self) -> None:
-        """Nodes and cables: the discovery of softib's subnet manager, without the part that clears trap bits."""
+        """Read nodes and cables, with the discovery of softib's subnet manager, except that trap bits are not
+        cleared."""
         s = self.subnet
         discovery = Discovery(s.db, self.queue, s.report, self.config)
         discovery.start()
@@ -116,12 +118,22 @@ class SubnetReader:
         db, others = self.subnet.db, self.subnet.others
         says = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM > 0) & db.has_port_info & (db.port_route >= 0)
         ports = np.flatnonzero(says)
-        self.queue.get(SmpAttr.SM_INFO, db.port_route[ports], ports)
+        others.update(self._sm_infos(db.port_route[ports], ports))
+
+    def own_manager(self) -> np.ndarray | None:
+        """Return SMInfo of the manager on the reader's own port; None without an answer."""
+        route = self.subnet.db.routes.add_local()
+        return self._sm_infos(np.array([route], np.int32), np.zeros(1, np.int64)).get(0)
+
+    def _sm_infos(self, routes: np.ndarray, tags: np.ndarray) -> dict[int, np.ndarray]:
+        infos: dict[int, np.ndarray] = {}
+        self.queue.get(SmpAttr.SM_INFO, routes, tags)
 
         def heard(attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-            others.update(zip(tags.tolist(), data.copy(), strict=True))
+            infos.update(zip(tags.tolist(), data.copy(), strict=True))
 
         self.drive("managers", heard)
+        return infos
 
     def tables(self) -> None:
         """Read forwarding tables, up to the LinearFDBTop of each switch."""
@@ -140,7 +152,7 @@ class SubnetReader:
         self.drive("forwarding tables", heard, self._lost("LFT", nodes, ENTRIES_A_SWITCH))
 
     def pkeys(self) -> None:
-        """Read P_Key tables of end ports; the next block is read while the last one is full."""
+        """Read P_Key tables of end ports; the next block is read as long as the last one is full."""
         s, db = self.subnet, self.subnet.db
         ports = db.end_ports()
         caps = dict(zip(ports.tolist(), pkey_blocks(db, ports).tolist(), strict=True))
@@ -160,9 +172,9 @@ class SubnetReader:
         self.drive("P_Key tables", heard, self._lost("P_KeyTable", db.port_node, 1 << 16))
 
     def pkey_tables(self, ports: np.ndarray) -> dict[int, np.ndarray]:
-        """Maps port row → its whole P_Key table (uint16[entries]), for those of ``ports`` that
-        answer completely and are still where discovery found them. A switch's external port has a
-        table if the switch enforces partitions."""
+        """Return port row → the whole P_Key table (uint16[entries]), for those of ``ports`` that answered completely
+        and are still at the place where discovery found them. A switch's external port has a table if the switch
+        enforces partitions."""
         db = self.subnet.db
         blocks = pkey_blocks(db, ports)
         tables = {p: np.zeros((n, PKEY_BLOCK), np.uint16) for p, n in zip(ports.tolist(), blocks.tolist(), strict=True)}
@@ -211,7 +223,7 @@ class SubnetReader:
         self.drive("SL2VL tables", heard, self._lost("SLtoVLMappingTable", db.port_node, 256))
 
     def _lost(self, table: str, owner: np.ndarray, unit: int) -> Lost:
-        """Record a table that cannot be read completely as one problem of its node."""
+        """Record one problem of a node: this table of it cannot be read completely."""
 
         def lost(attr: int, tags: np.ndarray, why: str) -> None:
             nodes = np.unique(owner[tags // unit]).tolist()
@@ -223,7 +235,7 @@ class SubnetReader:
 def read_subnet(
     wire: MadWire, config: SmConfig | None = None, progress: Progress = lambda phase, nodes, mads: None
 ) -> Subnet:
-    """Return everything that Gets find from the port of ``wire``. Silent devices are lines of
+    """Return everything that can be read with Gets from the port of ``wire``. Devices that do not answer are in
     ``report.problems``."""
     reader = SubnetReader(wire, config or SmConfig(), progress)
     reader.nodes()
@@ -253,17 +265,17 @@ def read_nodes(
 
 PREFIX = "umad:"
 PROGRAMMED, BARE = "running", "umad"
-"""Formats: a subnet that a manager programmed (its tables are checked as they are), and one that no
-manager programmed."""
+"""Formats of the result: a subnet that a manager has programmed, whose tables are checked as they are, and a subnet
+that no manager has programmed."""
 RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "sm", "unlinked"})
 MLIDS = 1024
 
 
 def read(source: str, progress: Progress = lambda phase, nodes, mads: None) -> ReadResult:
-    """Return the subnet of ``umad:DEVICE`` (only ``umad:``: the first port that is up). Only Gets
+    """Return the subnet of ``umad:DEVICE`` (``umad:`` without a name means the first port that is up). Only Gets
     are sent.
 
-    Raises :class:`InputError` if there is no such device, :class:`MadTimeout` if the port itself does not answer.
+    Raises :class:`InputError` if there is no such device, :class:`MadTimeout` if the reader's own port does not answer.
     """
     device = find_device(source.removeprefix(PREFIX) or None)
     port = UmadPort(device, ASKS)
@@ -327,7 +339,7 @@ def fabric_of(subnet: Subnet, name: str) -> Fabric:
 
 
 def _images(f: Fabric, db: Database, order: np.ndarray, port_at: np.ndarray) -> None:
-    """Write the values that devices reported; a port that reported nothing is down."""
+    """Write the values that devices reported. A port that reported nothing is set to down."""
     f.node_desc[:] = db.node_desc[order]
     heard = db.has_port_info
     f.port_info[port_at[heard]] = db.port_info[heard]
@@ -355,12 +367,19 @@ def _managers(subnet: Subnet, node_at: np.ndarray) -> list[dict[str, object]]:
         {
             "node": int(node_at[db.port_node[p]]),
             "portnum": int(db.port_num[p]),
-            "priority": int(SMInfo.priority.get(info)),
-            "guid": int(SMInfo.guid.get(info)),
-            "state": _state(int(SMInfo.sm_state.get(info))),
+            **manager_of(info),
         }
         for p, info in sorted(subnet.others.items())
     ]
+
+
+def manager_of(info: np.ndarray) -> dict[str, object]:
+    """Return ``priority``, ``guid`` and ``state`` of a row of ``Source.sms`` from an SMInfo."""
+    return {
+        "priority": int(SMInfo.priority.get(info)),
+        "guid": int(SMInfo.guid.get(info)),
+        "state": _state(int(SMInfo.sm_state.get(info))),
+    }
 
 
 def _state(value: int) -> str:

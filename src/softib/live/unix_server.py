@@ -1,8 +1,7 @@
-"""Unix sockets of the daemon: listening, whole messages with descriptors, and messages that wait
-for room.
+"""Unix sockets of the daemon: servers, messages with descriptors, and queues of messages that wait for room in a
+socket.
 
-Nothing that a client sends may harm the daemon: no call here waits, and a message that is not understood ends only
-its connection.
+No client can harm the daemon: no call in this module waits, and an invalid message ends only its own connection.
 """
 
 from __future__ import annotations
@@ -37,26 +36,26 @@ __all__ = [
 ]
 
 ACCEPTS = 64
-"""Connections that are accepted in a row before the loop serves others."""
+"""Number of connections that are accepted before the loop serves other sockets."""
 BACKLOG = 128
 GREETING_S = 10.0
 """Time limit for the first message of a connection."""
 MOST_VISITORS = 256
-"""Limit of connections without a message; beyond it, the oldest is closed."""
+"""Most connections that have not sent a message; if there are more, the oldest is closed."""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 INT = struct.calcsize("i")
 ANCILLARY_SIZE = socket.CMSG_SPACE(4 * INT)
-"""Room for four descriptors with a message; the kernel closes any more."""
+"""Room for four descriptors with a message; the kernel closes further ones."""
 
 
 SO_PEERPIDFD = 77
-"""Linux 6.5 (asm-generic/socket.h); newer than Python's names."""
+"""A socket option since Linux 6.5 (asm-generic/socket.h), for which Python has no name yet."""
 
 
 def peer_pidfd(sock: socket.socket) -> int:
-    """Return a pidfd of the process at the other end, in any namespace; the caller closes it. -1:
-    the system has none."""
+    """Return a pidfd of the process at the other end, in any namespace; the caller closes it. -1 if the system does not
+    support this."""
     try:
         return int(sock.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD))
     except OSError:
@@ -101,10 +100,10 @@ def receive_fds(sock: socket.socket, size: int) -> tuple[bytes | None, list[int]
 
 class SendQueue:
     """Messages to one program, in their order. Messages that do not fit into its socket, which is
-    registered in ``selector``, wait until the selector reports room (:meth:`flush`). ``limit`` messages
-    wait at most: beyond them the newest is lost, or with ``keep_newest`` the oldest; ``lost`` counts
-    them. While ``pause_at`` messages wait, the socket is not read: the program's queue fills, and its
-    writes block. ``broken``: the program no longer exists."""
+    registered in ``selector``, wait until the selector reports room (:meth:`flush`). At most ``limit`` messages wait.
+    If there are more, the newest is dropped (with ``keep_newest``, the oldest), and ``lost`` is incremented. While
+    ``pause_at`` or more messages wait, the socket is not read, so the program's queue fills and its writes block.
+    ``broken``: the program no longer exists."""
 
     def __init__(
         self,
@@ -136,11 +135,11 @@ class SendQueue:
         self._watch()
 
     def _transmit(self, message: Any, fd: int | None) -> bool:
-        """Send what waits. Return False if there is no room now."""
+        """Send one message. Return False if the socket has no room now."""
         try:
             if fd is None:
                 self.sock.send(message, SEND)
-            else:  # socket.send_fds of Python 3.11 ignores the flags, and would wait
+            else:  # not socket.send_fds, which ignores the flags in Python 3.11 and would wait
                 self.sock.sendmsg([message], ancillary_of([fd]), SEND)
         except BlockingIOError:
             return False
@@ -149,7 +148,7 @@ class SendQueue:
         return True
 
     def flush(self) -> None:
-        """Send what waits, as far as there is room."""
+        """Send waiting messages as long as the socket has room."""
         while self._waiting and not self.broken and self._transmit(*self._waiting[0]):
             self._drop_first()
         if self.broken:
@@ -157,7 +156,7 @@ class SendQueue:
         self._watch()
 
     def clear(self) -> None:
-        """Drop what waits."""
+        """Drop all waiting messages."""
         while self._waiting:
             self._drop_first()
 
@@ -167,7 +166,7 @@ class SendQueue:
             os.close(fd)
 
     def _watch(self) -> None:
-        """The selector watches for room while messages wait, and for messages unless paused."""
+        """Register the socket in the selector: for writing while messages wait, and for reading unless it is paused."""
         paused = self.pause_at is not None and len(self._waiting) >= self.pause_at
         wanted = (0 if paused else selectors.EVENT_READ) | (selectors.EVENT_WRITE if self._waiting else 0)
         key = self.selector.get_key(self.sock)
@@ -176,13 +175,13 @@ class SendQueue:
 
 
 class UnixServer:
-    """Listens at ``path`` (mode 0600) in the daemon's selector, for its own user and root.
-    Subclasses decide in :meth:`accepted` what becomes of a connection.
+    """Listens at ``path`` (mode 0600) in the daemon's selector. Only the daemon's user and root are admitted.
+    Subclasses handle a new connection in :meth:`accepted`.
 
     A silent connection (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier if it
     is the oldest of more than :data:`MOST_VISITORS`. One descriptor is kept in
-    reserve: when the process has no other, it is used to accept a connection that
-    :meth:`accepted_last` answers; otherwise the listener would stay ready for ever.
+    reserve: when the process has no other descriptor, this one is used to accept a connection, which
+    :meth:`accepted_last` answers. Otherwise the listener would stay ready for ever.
     """
 
     kind = socket.SOCK_STREAM
@@ -199,7 +198,7 @@ class UnixServer:
             self._listener.bind(str(path))
         except OSError as error:
             self._listener.close()
-            if error.errno is None:  # Python's own check of the address's length
+            if error.errno is None:  # Python has rejected the length of the address
                 raise InputError(
                     f"{path}: longer than the path of a socket may be (107 bytes); set XDG_RUNTIME_DIR to a shorter "
                     f"directory"
@@ -229,7 +228,8 @@ class UnixServer:
                 self._drop_oldest()
 
     def _is_waited_for(self) -> bool:
-        """A program waits to be accepted; accept(2) needs a free descriptor first."""
+        """Return whether a program waits to be accepted. accept(2) cannot answer this, since it needs a free descriptor
+        first."""
         waiting = select.poll()
         waiting.register(self._listener, select.POLLIN)
         return bool(waiting.poll(0))
@@ -249,8 +249,7 @@ class UnixServer:
         return True
 
     def _accept_last(self) -> bool:
-        """Take a connection with the descriptor in reserve. Return False if that connection was closed,
-        too."""
+        """Accept a connection with the descriptor in reserve. Return False if that connection had to be closed, too."""
         if self._reserve is None:
             return self._drop_oldest()
         os.close(self._reserve)
@@ -259,7 +258,7 @@ class UnixServer:
             sock, _ = self._listener.accept()
             if self._admits(sock):
                 self.accepted_last(sock)
-        except OSError:  # another process took the descriptor
+        except OSError:  # another process has taken the freed descriptor
             return False
         finally:
             self.restore_reserve()
@@ -273,18 +272,18 @@ class UnixServer:
                 self._reserve = os.dup(self._listener.fileno())
 
     def accepted(self, sock: socket.socket) -> None:
-        """A program has connected."""
+        """Called when a program has connected."""
         raise NotImplementedError
 
     def accepted_last(self, sock: socket.socket) -> None:
-        """A program has connected, and no descriptor is left. It is closed here; a subclass may
-        answer first."""
+        """Called when a program has connected and no descriptor is left. This method closes the connection; a subclass
+        may send an answer first."""
         sock.close()
 
     # -- silent connections --
 
     def expect(self, sock: socket.socket) -> None:
-        """``sock`` must send something within :data:`GREETING_S` from now."""
+        """Begin the time limit: ``sock`` must send a message within :data:`GREETING_S`."""
         self.visitors.pop(sock, None)
         self.visitors[sock] = time.monotonic() + GREETING_S
 
@@ -299,7 +298,7 @@ class UnixServer:
         return True
 
     def expire(self) -> None:
-        """Close the connections whose time to send a greeting is over. The daemon calls it a few times a
+        """Close the connections that have not sent a greeting in time. The daemon calls it a few times a
         second."""
         self.restore_reserve()
         if self._paused:
@@ -309,12 +308,12 @@ class UnixServer:
         for sock, until in list(self.visitors.items()):
             if until > now:
                 return
-            self.listen_to(sock)  # the daemon itself may have been busy
+            self.listen_to(sock)  # the greeting may have arrived while the daemon was busy
             if self.visitors.get(sock) == until:
                 self.dismiss(sock)
 
     def listen_to(self, sock: socket.socket) -> None:
-        """Handle a message of a visitor, if any."""
+        """Handle the message of a visitor, if it has sent one."""
         raise NotImplementedError
 
     def dismiss(self, sock: socket.socket) -> None:
@@ -337,15 +336,15 @@ class UnixServer:
 
 
 class SeqpacketServer(UnixServer):
-    """A server of whole messages. A program's first one is its greeting, which :meth:`greeted`
-    answers; ``longest`` is the greatest length of a message. Until then no state is stored for it."""
+    """A server of whole messages. The first message of a connection is its greeting, which :meth:`greeted` answers; no
+    state is stored for a connection before that. ``longest``: maximum length of a message."""
 
     kind = socket.SOCK_SEQPACKET
     longest = 4096
 
     def __init__(self, path: Path, selector: selectors.BaseSelector):
         super().__init__(path, selector)
-        self.refusal(0)  # reads the declaration of the messages, while there are descriptors
+        self.refusal(0)  # reads the header that declares the messages now, because later no descriptor may be left
 
     def accepted(self, sock: socket.socket) -> None:
         """Wait for the greeting; it has usually arrived already."""
@@ -354,7 +353,7 @@ class SeqpacketServer(UnixServer):
         self.listen_to(sock)
 
     def accepted_last(self, sock: socket.socket) -> None:
-        """Answer with EMFILE, if the greeting has arrived."""
+        """Answer the greeting with EMFILE, if it has arrived."""
         if receive(sock, self.longest):
             with contextlib.suppress(OSError):
                 sock.send(self.refusal(errno.EMFILE), SEND)
@@ -368,9 +367,8 @@ class SeqpacketServer(UnixServer):
             self.greeted(sock, message)
 
     def greeted(self, sock: socket.socket, message: bytes) -> None:
-        """The first message (empty: the program has closed the connection). ``sock`` belongs to the subclass from
-        here on, to
-        keep or to close."""
+        """Handle the first message (empty: the program has closed the connection). The subclass now owns ``sock``, and
+        must keep or close it."""
         raise NotImplementedError
 
     def refusal(self, error: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Readings of virtual ports and their P_Key tables, by the phases of the subnet manager that only read."""
+"""Reads virtual ports and their P_Key tables, with those phases of the subnet manager that only read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READS = ("vports", "vport_states", "vport_infos")
 
 @dataclass
 class _Sweep:
-    """The parts of a sweep that discovery of virtual ports uses."""
+    """The attributes of a sweep that the discovery of virtual ports uses."""
 
     database: Database
     queue: RequestQueue
@@ -51,7 +51,7 @@ def read_vports(reader: SubnetReader) -> None:
 
 
 def vport_pkey_tables(reader: SubnetReader, rows: np.ndarray) -> dict[int, np.ndarray]:
-    """Maps each of these rows of ``vports`` to its P_Key table (uint16[entries]), for those that answer all of it and
+    """Return row of ``vports`` → P_Key table (uint16[entries]), for those of ``rows`` that answered completely and
     still have the GUID that discovery found."""
     db, table = reader.subnet.db, reader.subnet.db.vports
     ports, blocks = table.ports(db)[rows], table.pkey_blocks[rows]

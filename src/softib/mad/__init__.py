@@ -1,1 +1,1 @@
-"""Sending MADs: a batch of requests in, a batch of responses out."""
+"""Sending MADs: batches of requests are sent, and batches of responses are returned."""

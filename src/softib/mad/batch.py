@@ -1,8 +1,9 @@
-"""MADs as all of softib passes them: the wire bytes as one array, the addresses as columns.
+"""MADs in the form that all of softib uses: the bytes as on the wire in one array, the addresses in
+columns.
 
-This is the only representation of a MAD inside softib. Other forms (a datagram of ibsim's, a umad
-message, a packet) are converted to and from it only by the package of that format.
-:class:`MadBatch` is for Python, :data:`MadColumns` are the same columns for kernels.
+This is the only representation of a MAD inside softib. Other forms (a datagram of ibsim, a umad
+message, a packet) are converted only by the package of that format. :class:`MadBatch` is for
+Python; :data:`MadColumns` has the same columns for kernels.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["COLUMNS", "MadBatch", "MadColumns", "SendStatus", "batch_of", "mad_c
 
 
 class SendStatus(IntEnum):
-    """The fate of a MAD that was sent (column ``status``); 110 is ETIMEDOUT, as umad reports it."""
+    """The result of sending a MAD (column ``status``). 110 is ETIMEDOUT, as umad reports it."""
 
     OK = 0
     TIMEOUT = 110
@@ -42,7 +43,7 @@ COLUMNS = {
 
 @dataclass
 class MadBatch:
-    """``n`` MADs, their origin and destination. Rows are independent.
+    """``n`` MADs with their addresses. Rows are independent of each other.
 
     ``mad`` uint8[n, 256]; ``dlid``/``slid`` uint16 (0xffff: directed route); ``dqp``/``sqp`` uint32 the destination
     and source QPs (0 SMI, 1 GSI); ``sl`` uint8; ``pkey_index`` uint16 in the table of the sending port; ``tid``
@@ -63,7 +64,8 @@ class MadBatch:
 
     @classmethod
     def zeros(cls, n: int) -> MadBatch:
-        """Return ``n`` zeroed MADs, directed (LIDs permissive), between QPs 0, status OK."""
+        """Return ``n`` MADs filled with zeros, except that they are directed (LIDs are permissive):
+        between QPs 0, status OK."""
         columns: dict[str, Any] = {name: np.zeros(n, dtype) for name, dtype in COLUMNS.items()}
         batch = cls(np.zeros((n, MAD_SIZE), np.uint8), **columns)
         batch.dlid[:] = batch.slid[:] = LID_PERMISSIVE
@@ -89,7 +91,7 @@ class MadBatch:
 
     @staticmethod
     def concat(batches: Sequence[MadBatch]) -> MadBatch:
-        """Return one batch after the other."""
+        """Return all batches joined into one, in their order."""
         if not batches:
             return MadBatch.zeros(0)
         if len(batches) == 1:

@@ -1,5 +1,5 @@
-"""Requests of a manager on QP 1 (GMPs, IBA 13.4.2) made from columns: addressed by LID, 192 bytes of data, a key of
-their class."""
+"""Requests of a manager on QP 1 (GMPs, IBA 13.4.2), made from columns. They are addressed by LID,
+and have 192 bytes of data and the key of their class."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ KEY_AT = 24
 
 
 def kind_of(mgmt_class: int, attr: int) -> int:
-    """Return class and attribute as one number, larger than that of any SMP's attribute."""
+    """Return class and attribute as one number. It is larger than the attribute of any SMP."""
     return int(mgmt_class) << 16 | int(attr)
 
 
 @dataclass
 class GmpRequests:
-    """``n`` requests of one class, method and attribute, not built yet.
+    """``n`` requests of one class, method and attribute, from which MADs are built later.
 
     ``dlid`` uint16[n]; ``tag`` int64[n] identifies each for the caller; ``modifier`` uint32[n] or one
     number; ``data`` uint8[n, 192] or None; ``sl`` uint8[n] or one number; ``key`` of the class.
@@ -52,7 +52,7 @@ class GmpRequests:
         return kind_of(self.mgmt_class, self.attr)
 
     def build(self, rows: slice) -> MadBatch:
-        """Return the MADs of these rows, TIDs 0."""
+        """Return the MADs of these rows, with TID 0."""
         dlid = self.dlid[rows]
         batch = MadBatch.zeros(len(dlid))
         header = batch.mad[:, : MadHeader.size]

@@ -1,4 +1,4 @@
-"""Rows of SMPs, filled at memory speed."""
+"""Kernels that build SMPs, and match answers with requests."""
 
 import numpy as np
 
@@ -27,8 +27,8 @@ PERMISSIVE_BYTE = LID_PERMISSIVE & 0xFF
 BUSY = int(MadStatus.BUSY)
 
 WAITING, ON_WIRE, OVERDUE, RETRY, DONE = range(5)
-"""State of a request: not sent; sent and holding a slot in the window; sent, its slot released; timed out and
-waiting to be sent again; finished."""
+"""State of a request: not sent; sent, and counted in the window; sent, but no longer counted in the
+window; timed out, and waiting to be sent again; finished."""
 
 
 @kernel(_nrt=False, steps=lambda mads, *rest: 13 * len(mads), rows=True)
@@ -37,10 +37,11 @@ def fill_directed(mads, mads64, routes, c, data, method, attr):
     as uint64[n, 32]).
 
     Row r follows route ``c.route[r]`` of ``routes`` (``path`` uint8[routes, 64], ``hops``
-    uint8[routes]) and, where ``c.out_port[r]`` is not 0, one more hop through that port; its
-    AttributeModifier is ``c.modifier[r]``, its M_Key ``c.mkey[r]``. ``data`` uint64[rows, 8] is
-    read at ``c.data_row[r]``; no rows = zeros. Tables: :mod:`softib.mad.smp_requests`. Returns the hops of the
-    longest route; more than 63 do not fit into an SMP.
+    uint8[routes]). If ``c.out_port[r]`` is not 0, one more hop through that port follows. The
+    AttributeModifier is ``c.modifier[r]``, the M_Key ``c.mkey[r]``. The attribute is row
+    ``c.data_row[r]`` of ``data`` (uint64[rows, 8]), or zeros if ``data`` has no rows. Tables:
+    :mod:`softib.mad.smp_requests`. Returns the number of hops of the longest route; an SMP can hold
+    at most 63.
     """
     most = np.int64(0)
     for r in range(mads.shape[0]):
@@ -80,15 +81,15 @@ def fill_directed(mads, mads64, routes, c, data, method, attr):
 
 @inner
 def kind_of(m):
-    """Return management class and attribute of a MAD as one number, which an answer must have in common with its
-    request."""
+    """Return management class and attribute of a MAD as one number. A request and its answer have
+    the same number."""
     return np.int64(m[CLASS_AT]) << 16 | np.int64(m[ATTR_AT]) << 8 | np.int64(m[ATTR_AT + 1])
 
 
 @kernel(_nrt=False, steps=lambda mads, *rest: 3 * len(mads), rows=True)
 def stamp(mads, first, kind):
-    """Set the TransactionID of row r to ``first + r`` (below 2^32), big-endian, and ``kind[r]`` (uint32) to its
-    :func:`kind_of`."""
+    """Set the TransactionID of row r to ``first + r`` (below 2^32), big-endian, and ``kind[r]``
+    (uint32) to its :func:`kind_of`."""
     for r in range(mads.shape[0]):
         m = mads[r]
         tid = first + r
@@ -106,12 +107,12 @@ def match(mads, first, n, t, rows, refused, left):
     ``first``; requests are in the first ``n`` rows of ``t`` (:data:`~softib.mad.outstanding.RequestColumns`).
     ``refused[r]`` becomes whether the answer has a bad status.
 
-    An answer has the response bit, the TID of a request that was sent and is not finished, and its class and
-    attribute. Of two answers to one request, the first counts. A "busy" answer counts as none, and the request is
-    sent again after its timeout (IBA 13.4.7).
+    An answer has the response bit, the TID of a request that was sent and is not finished, and the
+    class and attribute of this request. If a request has two answers, the first is used. A "busy"
+    answer is ignored, so the request is sent again after its timeout (IBA 13.4.7).
 
-    ``left`` int64[3]: the number of matched requests, the number of those with a slot in the window, and the number of
-    the latter that were repetitions.
+    ``left`` int64[3]: the number of requests that were answered, the number of those that were
+    counted in the window, and how many of the latter were repetitions.
     """
     left[:] = 0
     for r in range(mads.shape[0]):

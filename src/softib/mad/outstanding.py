@@ -1,8 +1,9 @@
-"""The table behind the transactor: one row per unfinished request, addressed by its TransactionID.
+"""The transactor's table of requests, with one row per unfinished request, addressed by its
+TransactionID.
 
-TransactionIDs are consecutive, so ``row = TID - first TID of the table``: matching a batch of
-responses is a subtraction. The 256 bytes of a request stay in the batch that was submitted, and batches are found
-by the TransactionID of their first request.
+TransactionIDs are consecutive, so ``row = TID - first TID of the table``, and responses are matched
+with a subtraction. The 256 bytes of a request stay in the batch that was submitted. A batch is
+found by the TransactionID of its first request.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ attribute)."""
 
 @dataclass
 class Matches:
-    """The requests answered by a batch of MADs, now finished. By MAD: ``rows`` int64[n] (-1: none) and ``refused``
-    bool[n] (a bad status). ``count`` is their number, ``on_wire`` the number with a slot in the window, ``repetitions``
-    the number of the latter that had been sent before."""
+    """The requests that a batch of MADs answered; they are now finished. Per MAD: ``rows`` int64[n]
+    (-1: it answers none) and ``refused`` bool[n] (it has a bad status). ``count`` is the number of
+    these requests, ``on_wire`` the number of those that were counted in the window, and
+    ``repetitions`` the number of the latter that had been sent more than once."""
 
     rows: np.ndarray
     refused: np.ndarray
@@ -56,7 +58,7 @@ class Outstanding:
         self._table = RequestColumns(self.state, self.tries, self.kind)
 
     def add(self, batch: MadBatch, tags: np.ndarray) -> int:
-        """Enter requests as WAITING, and write their TIDs into them; returns the first."""
+        """Add requests in state WAITING, and write their TIDs into them. Return the first TID."""
         if self.live == 0 or (self.n > _COMPACT_AT and self.n > 4 * self.live):
             self._drop_finished()
         n = len(batch)
@@ -81,7 +83,8 @@ class Outstanding:
         return tids - self.first
 
     def in_state(self, tids: np.ndarray | range, state: int) -> np.ndarray:
-        """Return the TIDs whose request is in ``state`` (TIDs below the table's are finished)."""
+        """Return those of ``tids`` whose request is in ``state``. Requests with TIDs below those of
+        the table are finished."""
         if isinstance(tids, range):
             begin = max(tids.start, self.first)
             return np.flatnonzero(self.state[self.rows_of(range(begin, max(begin, tids.stop)))] == state) + begin
@@ -99,7 +102,7 @@ class Outstanding:
         return matches
 
     def requests(self, rows: np.ndarray) -> MadBatch:
-        """Return the requests of ``rows``, as they were submitted: copies."""
+        """Return copies of the requests in ``rows``, as they were submitted."""
         tids = rows + self.first
         batch_of = np.searchsorted(self._batch_tid, tids, side="right") - 1
         parts = [self._batches[b][tids[batch_of == b] - self._batch_tid[b]] for b in dict.fromkeys(batch_of.tolist())]
@@ -116,7 +119,8 @@ class Outstanding:
         self.live = 0
 
     def _drop_finished(self) -> None:
-        """Drop the finished requests before the first live one, and bytes that are no longer needed."""
+        """Drop the finished requests in front of the first unfinished one, and bytes that are no
+        longer needed."""
         alive = np.flatnonzero(self.state[: self.n] != DONE) if self.live else np.zeros(0, np.int64)
         cut = int(alive[0]) if len(alive) else self.n
         kept = self.n - cut

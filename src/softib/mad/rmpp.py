@@ -1,7 +1,8 @@
-"""A message longer than a MAD as segments and acknowledgements on the wire (IBA 13.6).
+"""The segments and acknowledgements on the wire of a message that is longer than a MAD (IBA 13.6).
 
-Between softib's programs a message travels in one piece. A capture must therefore split it as the drivers of both ends
-would: one segment, its acknowledgement with the first window, then a window at a time, without losses.
+Between softib's programs, a message is transferred in one piece. So a capture must split it as the
+drivers of both ends would, assuming no losses: one segment, its acknowledgement with the first
+window, then one window after another.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ __all__ = ["RMPP_END", "RRESP_NONE", "SA_CLASS_HEADER", "WINDOW", "class_header_
 R = RmppHeader
 RMPP_END = RMPP_HEADER + R.size
 WINDOW = 64
-"""Largest number of unacknowledged segments, as in ib_mad's driver."""
+"""Maximum number of segments that are not acknowledged yet, as in the kernel's ib_mad."""
 RRESP_NONE = 31
-"""RRespTime of a sender without a response time (IBA 13.6.2.1)."""
+"""RRespTime of a sender that states no response time (IBA 13.6.2.1)."""
 SA_CLASS_HEADER = 20
-"""SM_Key, AttributeOffset and ComponentMask (IBA 15.2.1.1)."""
+"""Bytes of SM_Key, AttributeOffset and ComponentMask (IBA 15.2.1.1)."""
 OUI_HEADER = 4
 """Header of vendor classes of range 2: a reserved byte and the OUI (IBA 16.5.1)."""
 DEVICE_HEADER = 28
@@ -48,11 +49,12 @@ def is_whole(mad: np.ndarray) -> np.ndarray:
 
 
 def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return (uint8[n, 256], bool[n]): every MAD of a message in wire order, and whether it has the
-    message's direction.
+    """Return (uint8[n, 256], bool[n]): all MADs of a message in the order on the wire, and whether
+    each is sent in the direction of the message.
 
-    ``message``: its head (MAD, RMPP and class header), then the data. ``acknowledged`` False: return only the first
-    segment, which is all that a receiver without RMPP gets.
+    ``message`` is the head (MAD, RMPP and class header), followed by the data. With
+    ``acknowledged`` False, return only the first segment, which is all that a receiver without RMPP
+    gets.
     """
     head = RMPP_END + class_header_of(message[1])
     data = np.frombuffer(message[head:], np.uint8)
@@ -66,7 +68,7 @@ def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray,
     _number(mads, len(data) - (n - 1) * room, head - RMPP_END)
     if not acknowledged:
         return mads[:1], np.ones(1, bool)
-    after = np.unique(np.append(np.arange(1, n + 1, WINDOW), n))  # acknowledged segments
+    after = np.unique(np.append(np.arange(1, n + 1, WINDOW), n))  # segments after which an acknowledgement is sent
     wire = np.concatenate([mads, _acks(mads[0], after)])
     position = np.concatenate([np.arange(1, n + 1), after + 0.5])
     order = np.argsort(position, kind="stable")
@@ -74,7 +76,7 @@ def conversation(message: bytes, acknowledged: bool = True) -> tuple[np.ndarray,
 
 
 def _number(mads: np.ndarray, last: int, class_header: int) -> None:
-    """Write the RMPP headers of all segments; the last one has ``last`` bytes of data."""
+    """Write the RMPP headers of all segments. The last segment has ``last`` bytes of data."""
     n, room = len(mads), MAD_SIZE - RMPP_END - class_header
     flags, length = np.full(n, int(RmppFlag.ACTIVE)), np.zeros(n, np.int64)
     length[-1] = last + class_header

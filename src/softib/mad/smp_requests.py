@@ -1,8 +1,9 @@
-"""Directed-route SMPs (IBA 14.2.2) made from columns: routes, requests that wait to be built, and
-the queue of them.
+"""Directed-route SMPs (IBA 14.2.2), made from columns: routes, requests, and the queue of requests
+that are not built yet.
 
-A request is a few numbers until it is sent. So a queue of a million requests takes tens of megabytes, not 256 MB, and
-the 256-byte rows of one chunk stay in the cache from the sender to the agent.
+Until it is sent, a request is only a few numbers. So a queue of a million requests takes tens of
+megabytes, not 256 MB, and the 256-byte rows of one chunk stay in the CPU's cache on their way from
+the sender to the agent.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ SmpColumns: Any = table("SmpColumns", ["route", "out_port", "modifier", "data_ro
 
 
 class Routes:
-    """Directed routes as rows: ``path`` uint8[n, 64] (entry 0 unused, as in the SMP) and ``hops`` uint8[n]; ``mkey``
-    uint64[n] is the M_Key of the port at the end of each route, 0 if the sender's own suffices (IBA 14.2.4: a port
-    without a key accepts any)."""
+    """Directed routes, one per row: ``path`` uint8[n, 64] (entry 0 is unused, as in the SMP) and
+    ``hops`` uint8[n]. ``mkey`` uint64[n] is the M_Key of the port at the end of each route; 0 = use
+    the sender's own key (IBA 14.2.4: a port without a key accepts any)."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -42,7 +43,7 @@ class Routes:
         self._hops = np.zeros(_FIRST_ROUTES, np.uint8)
         self._mkey = np.zeros(_FIRST_ROUTES, np.uint64)
         self.keyed = False
-        """Is there an M_Key among them?"""
+        """Whether any route has an M_Key."""
         self.table = RouteTable(self._path, self._hops)
         self._columns = _smp_columns(_FIRST_REQUESTS)
 
@@ -51,17 +52,17 @@ class Routes:
 
     @property
     def path(self) -> np.ndarray:
-        """uint8[n, 64]: egress portnums; columns beyond ``hops`` are 0."""
+        """Egress portnums, uint8[n, 64]; columns beyond ``hops`` are 0."""
         return self._path[: self.n]
 
     @property
     def hops(self) -> np.ndarray:
-        """uint8[n]"""
+        """Number of hops of each route, uint8[n]."""
         return self._hops[: self.n]
 
     @property
     def mkey(self) -> np.ndarray:
-        """uint64[n], read-only; :meth:`set_mkey` writes."""
+        """M_Keys, uint64[n], read-only; :meth:`set_mkey` changes them."""
         return self._mkey[: self.n]
 
     def set_mkey(self, rows: np.ndarray, keys: np.ndarray) -> None:
@@ -70,12 +71,12 @@ class Routes:
         self.keyed |= bool(np.any(keys))
 
     def add_local(self) -> int:
-        """Return the route without hops: the sending port. Returns its row."""
+        """Add the route without hops, to the sending port itself. Return its row."""
         return int(self._grow(1)[0])
 
     def extend(self, route: np.ndarray, out_port: np.ndarray) -> np.ndarray:
-        """Return new routes: ``route`` and one hop through ``out_port`` (0 = none). Returns their
-        rows."""
+        """Add new routes: each is a copy of ``route`` with one more hop through ``out_port`` (0 =
+        no further hop). Return their rows."""
         rows = self._grow(len(route))
         beyond = out_port > 0
         self._path[rows] = self._path[route]
@@ -84,7 +85,7 @@ class Routes:
         return rows
 
     def subset(self, rows: np.ndarray) -> Routes:
-        """Return new routes: copies of ``rows``, in that order."""
+        """Return a new table with copies of ``rows``, in that order."""
         out = Routes()
         new = out._grow(len(rows))
         out._path[new], out._hops[new] = self._path[rows], self._hops[rows]
@@ -92,13 +93,13 @@ class Routes:
         return out
 
     def text(self, route: int, out_port: int = 0) -> str:
-        """Return ``0,1,17`` as in ``smpquery -D``."""
+        """Return the route in the form of ``smpquery -D``, for example ``0,1,17``."""
         ports = self._path[route, 1 : int(self._hops[route]) + 1].tolist()
         return ",".join(str(p) for p in [0, *ports, *([out_port] if out_port else [])])
 
     def columns(self, n: int) -> Any:
-        """Return :data:`SmpColumns` of at least ``n`` rows to build requests from; the next call
-        may return the same ones."""
+        """Return :data:`SmpColumns` with at least ``n`` rows, for building requests. The next call
+        may return the same arrays."""
         if n > len(self._columns.route):
             self._columns = _smp_columns(max(n, 2 * len(self._columns.route)))
         return self._columns
@@ -118,13 +119,14 @@ class Routes:
 
 @dataclass
 class SmpRequests:
-    """``n`` requests of one method and attribute, not built yet.
+    """``n`` requests of one method and attribute, from which MADs are built later.
 
-    ``route`` int32[n] are rows of a :class:`Routes`; ``tag`` int64[n] identifies each request for the caller;
-    ``modifier`` (scalar or column), ``out_port`` uint8[n]: one more hop (0 or None = none), and ``mkey`` uint64[n]
-    the M_Key of the device there (0 or None: the sender's own). ``data`` uint8[rows, 64] holds attributes, and
-    ``data_row`` int64[n] the row of the attribute that each request carries (None: request r carries row r). The data
-    is read when the request is built, so do not change it until then.
+    ``route`` int32[n] are rows of a :class:`Routes`; ``tag`` int64[n] identifies each request for
+    the caller. ``modifier`` is one number or a column. ``out_port`` uint8[n] is one more hop (0 or
+    None = none), and ``mkey`` uint64[n] the M_Key of the device there (0 or None: the sender's
+    own). ``data`` uint8[rows, 64] holds attributes, and ``data_row`` int64[n] the row with each
+    request's attribute (None: request r uses row r). The data is read when the request is built, so
+    do not change it until then.
     """
 
     method: int
@@ -142,8 +144,8 @@ class SmpRequests:
 
 
 def build(requests: SmpRequests, routes: Routes, mkey: int = 0, rows: slice = slice(None)) -> MadBatch:
-    """Return the MADs of ``requests[rows]``, TIDs 0. ``mkey``: the sender's own M_Key, used if
-    ``routes`` and ``requests`` have no other.
+    """Return the MADs of ``requests[rows]``, with TID 0. ``mkey`` is the sender's own M_Key, which
+    is used if ``routes`` and ``requests`` state no other.
 
     Raises ``ValueError`` for a route of more than 63 hops (IBA 14.2.1.2).
     """
@@ -193,8 +195,8 @@ class RequestQueue:
         self._done = 0
         self.waiting = 0
         self.built: dict[tuple[int, int], int] = {}
-        """Requests built so far by (method, attribute; of GMPs
-        :func:`~softib.mad.gmp_requests.kind_of` class and attribute)."""
+        """Number of requests that were built so far, by (method, attribute). For GMPs, the
+        attribute is :func:`~softib.mad.gmp_requests.kind_of` class and attribute."""
 
     def __len__(self) -> int:
         return self.waiting
@@ -230,7 +232,8 @@ class RequestQueue:
         self.put(SmpRequests(int(Method.SET), int(attr), route, tag, modifier, None, data, data_row))
 
     def take(self, most: int) -> tuple[MadBatch, np.ndarray]:
-        """Build and remove up to ``most`` requests of the oldest group: (batch, tags)."""
+        """Build up to ``most`` requests of the oldest group, and remove them from the queue. Return
+        (batch, tags)."""
         group = self._groups[0]
         rows = slice(self._done, min(self._done + most, len(group)))
         if isinstance(group, GmpRequests):

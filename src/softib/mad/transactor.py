@@ -1,5 +1,5 @@
-"""Requests out, responses in: window, timeout, retries and transaction IDs, without I/O and without
-a clock.
+"""Sends requests and matches responses, with a window, timeouts, retries and TransactionIDs. It has
+no I/O and no clock.
 
     t = Transactor(window=4)
     t.submit(requests, tags)
@@ -9,13 +9,13 @@ a clock.
             ...
 
 Defaults are OpenSM's: 4 SMPs on the wire, 200 ms, 3 retries (``max_wire_smps``,
-``transaction_timeout``, ``transaction_retries``). A MAD that is not answered within a tenth of its timeout no
-longer holds a slot in the window, and repetitions hold at most a quarter of the window: a silent node delays only
-its own requests.
+``transaction_timeout``, ``transaction_retries``). A MAD that is not answered within a tenth of its
+timeout is no longer counted in the window, and repetitions use at most a quarter of the window. So
+a device that does not answer delays only its own requests.
 
-TransactionIDs are dense and stay below 2^32: umad and similar interfaces put an agent's number into the upper half,
-so responses are matched by the lower one. A response that matches no outstanding request (a late second
-answer, a forged one) is counted in ``strays`` and dropped.
+TransactionIDs are consecutive and below 2^32: umad and similar interfaces put the number of an
+agent into the upper half, so responses are matched by the lower half. A response that matches no
+outstanding request (a late second answer, or a forged one) is counted in ``strays`` and dropped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from softib.mad.outstanding import ON_WIRE, OVERDUE, RETRY, Outstanding
 __all__ = ["NEVER_PS", "Completed", "Transactor"]
 
 NEVER_PS = 1 << 62
-"""Deadline of a caller that waits for nothing."""
+"""Deadline if there is nothing to wait for."""
 PS_PER_MS = 1_000_000_000
 TIMEOUT_PS = 200 * PS_PER_MS
 RETRIES = 3
@@ -42,9 +42,9 @@ RETRY_PART = 4
 
 @dataclass
 class Completed:
-    """Finished requests. ``tags`` int64[n] as submitted, ``attr`` int64[n] their attributes. ``batch`` holds the
-    responses, of which those ``refused`` (bool[n]) have a bad status; if its ``status`` is TIMEOUT, it holds the
-    requests themselves."""
+    """Finished requests. ``tags`` int64[n] are those that were submitted, ``attr`` int64[n] the
+    attributes. ``batch`` holds the responses; those in ``refused`` (bool[n]) have a bad status. If
+    its ``status`` is TIMEOUT, it holds the requests themselves."""
 
     tags: np.ndarray
     attr: np.ndarray
@@ -53,12 +53,13 @@ class Completed:
 
     @property
     def timed_out(self) -> bool:
-        """Return whether this is a group of requests without an answer (a group is never mixed)."""
+        """Return whether these requests were not answered. (Answered and unanswered requests are
+        never in one group.)"""
         return len(self.batch) > 0 and int(self.batch.status[0]) == SendStatus.TIMEOUT
 
 
 class Transactor:
-    """Sends requests with a window, times them out, repeats them, and matches responses by
+    """Sends requests with a window, repeats them after a timeout, and matches responses by
     TransactionID."""
 
     def __init__(self, window: int = WINDOW, timeout_ps: int = TIMEOUT_PS, retries: int = RETRIES, first_tid: int = 1):
@@ -68,20 +69,21 @@ class Transactor:
         self.grace_ps = max(1, timeout_ps // GRACE_PART)
         self.sent = self.retried = self.timeouts = self.strays = 0
         self._table = Outstanding(first_tid)
-        self._waiting: deque[tuple[int, MadBatch]] = deque()  # not yet sent, with the TID of the first
+        self._waiting: deque[tuple[int, MadBatch]] = deque()  # (TID of the first, batch) of requests not sent yet
         self._retry: deque[np.ndarray] = deque()
-        self._in_grace: deque[tuple[int, np.ndarray | range]] = deque()  # (time, TIDs) sent
+        self._in_grace: deque[tuple[int, np.ndarray | range]] = deque()  # (time, TIDs) of requests that were sent
         self._in_timeout: deque[tuple[int, np.ndarray | range]] = deque()
         self._on_wire = 0
         self._retries_on_wire = 0
         self._retry_window = max(1, window // RETRY_PART)
         self._backlog = 0
         self._completed: list[Completed] = []
-        self._nothing = MadBatch.zeros(0)  # empty: eight arrays, kept for callers that read them in each step of a loop
+        # empty batch, kept for callers that read eight arrays in each step of a loop
+        self._nothing = MadBatch.zeros(0)
 
     @property
     def busy(self) -> bool:
-        """Return whether a request is neither answered nor abandoned."""
+        """Return whether any request is neither answered nor abandoned."""
         return self._table.live > 0
 
     @property
@@ -91,22 +93,23 @@ class Transactor:
 
     @property
     def only_overdue(self) -> bool:
-        """Return whether all outstanding requests were sent longer ago than answers usually take (the grace period is
-        over)."""
+        """Return whether all outstanding requests were sent longer ago than the grace period, in
+        which answers usually arrive."""
         return self.busy and not self._on_wire and not self._waiting and not self._retry
 
     def resize(self, window: int) -> None:
-        """Use another window from now on, for a carrier that has measured the speed of its wire."""
+        """Set the size of the window, for a caller that has measured the speed of its wire."""
         self.window, self._retry_window = max(1, window), max(1, window // RETRY_PART)
 
     @property
     def room(self) -> int:
-        """Return the number of further requests that could be sent at once (repetitions have a separate share)."""
+        """Return the number of further requests that can be sent at once. (Repetitions are limited
+        separately.)"""
         return max(0, self.window - self._on_wire - self._backlog)
 
     def submit(self, batch: MadBatch, tags: np.ndarray) -> None:
-        """Queue requests. Submit requests. Their TIDs (in ``batch.mad`` and ``batch.tid``) are overwritten; the batch
-        is kept, not copied."""
+        """Submit requests. Their TIDs (in ``batch.mad`` and ``batch.tid``) are overwritten. The
+        batch is kept, not copied."""
         if len(batch) == 0:
             return
         first = self._table.add(batch, tags)
@@ -115,8 +118,8 @@ class Transactor:
         self._backlog += len(batch)
 
     def abandon(self) -> None:
-        """Forget every request. Abandon all outstanding requests. Answers that still arrive count as strays, since TIDs
-        are not reused."""
+        """Abandon all outstanding requests. Answers that arrive later count as strays, because TIDs
+        are not used again."""
         self._table.abandon()
         for waiting in (self._waiting, self._retry, self._in_grace, self._in_timeout):
             waiting.clear()
@@ -124,28 +127,30 @@ class Transactor:
         self._on_wire = self._retries_on_wire = self._backlog = 0
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
-        """Take arrived MADs; return the MADs to send now, and the latest time of the next call."""
+        """Process the MADs that arrived. Return the MADs to send now, and the latest time of the
+        next call."""
         self.receive(now_ps, inbox)
         return self.send(now_ps)
 
     def postpone(self, by_ps: int) -> None:
-        """Postpone all deadlines by ``by_ps``, because the caller computed for that time and did not read the wire.
-        The devices' answers may be unread meanwhile. A Set that is repeated for that reason would meet the effect of
-        the first one (an M_Key: a violation, IBA 14.2.4)."""
+        """Postpone all deadlines by ``by_ps``, because the caller computed for that time and did
+        not read incoming MADs. Answers may have arrived meanwhile. If a Set were repeated, it would
+        find the effect of the first one (for example, another M_Key, which is a violation, IBA
+        14.2.4)."""
         if by_ps * GRACE_PART > self.grace_ps:
             for sent in (self._in_grace, self._in_timeout):
                 for i, (when_ps, tids) in enumerate(sent):
                     sent[i] = when_ps + by_ps, tids
 
     def completed(self) -> list[Completed]:
-        """Return the requests that ended since the last call, in the order of arrival."""
+        """Return the requests that finished since the last call, in the order of arrival."""
         done, self._completed = self._completed, []
         return done
 
-    # -- in --
+    # -- incoming MADs --
 
     def receive(self, now_ps: int, inbox: MadBatch | None = None) -> None:
-        """Do the first half of :meth:`step`: match responses, then time out requests that waited too long."""
+        """Do the first half of :meth:`step`: match responses, then time out requests."""
         if inbox is not None and len(inbox):
             self._match(inbox)
         self._expire(now_ps)
@@ -193,7 +198,7 @@ class Transactor:
         self._table.finish(rows)
         self._complete(rows, requests, np.zeros(len(rows), np.bool_))
 
-    # -- out --
+    # -- outgoing MADs --
 
     def send(self, now_ps: int) -> tuple[MadBatch, int]:
         """Do the second half of :meth:`step`: return the MADs to send now, and the next deadline."""
@@ -237,9 +242,9 @@ class Transactor:
             return NEVER_PS
         table, deadline = self._table, NEVER_PS
         while self._in_grace and not len(table.in_state(self._in_grace[0][1], ON_WIRE)):
-            self._in_grace.popleft()  # all of these are answered
+            self._in_grace.popleft()  # all requests of this entry are answered
         if self._in_timeout:
             deadline = self._in_timeout[0][0] + self.timeout_ps
-        if self._in_grace and self._on_wire:  # the slot in the window is free again
+        if self._in_grace and self._on_wire:  # the request is no longer counted in the window
             deadline = min(deadline, self._in_grace[0][0] + self.grace_ps)
         return deadline

@@ -1,2 +1,2 @@
-"""Monitoring a fabric: rounds of counters by MADs, data from files and a Prometheus server, their history, and the
-metrics of an exporter."""
+"""Monitoring of a fabric. Counters are read in rounds by MADs, from files, or from a Prometheus server. They are stored
+in a history, and exported as metrics."""

@@ -34,8 +34,8 @@ NARROW = {
     for name, f in struct.fields.items()
     if 8 <= f.bits <= 32 or name.endswith(("integrity_errors", "overrun_errors"))
 }
-"""Largest value of the narrow field of each counter: a file shows the larger of both fields, so a
-counter at this value may have saturated."""
+"""Counters with a narrow and a wide field → the largest value of the narrow field. A file shows the larger value of
+both fields, so a counter with this value may be saturated."""
 
 
 def put_counter(reading: Reading, name: str, rows: np.ndarray, values: np.ndarray) -> None:
@@ -94,7 +94,7 @@ def _raw_ber(s: Section, reading: Reading) -> None:
 def _rows_in(
     s: Section, reading: Reading, guid_column: str = "NodeGUID", port_column: str = "PortNumber"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of the section whose port is in ``reading``, and the rows of these ports in it."""
+    """Return the rows of the section whose ports are in ``reading``, and the rows of these ports in ``reading``."""
     quiet = Problems("")
     guid, number = s.column(guid_column, quiet, np.uint64), s.column(port_column, quiet)
     row = {(g, p): i for i, (g, p) in enumerate(zip(reading.guid.tolist(), reading.portnum.tolist(), strict=True))}
@@ -127,8 +127,8 @@ def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.nda
 
 
 def _most(pm: Section, columns: Iterable[str], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the largest value of the existing columns, for the section's rows ``at``, and whether
-    any of the columns has a value."""
+    """Return, for the section's rows ``at``, the largest value of those of ``columns`` that exist, and whether any of
+    them has a value."""
     best, there = np.zeros(len(at), np.uint64), np.zeros(len(at), bool)
     for column in (c for c in columns if pm.has(c)):
         values, present = pm.counters(column)

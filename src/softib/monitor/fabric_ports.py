@@ -1,5 +1,5 @@
-"""The ports of a fabric file, as :class:`~softib.diags.observations.ObservedPorts`, and its levels of modules and
-optics."""
+"""The ports of a fabric that was read from a file, as :class:`~softib.diags.observations.ObservedPorts`, and the levels
+of its modules and optics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ MODULE_TEXTS = {"module_vendor": "Vendor", "module_part": "PN", "module_serial":
 
 
 def rows_of(f: Fabric) -> np.ndarray:
-    """Return ports with a cable, except port 0 of switches, by NodeGUID and portnum. int64[n]"""
+    """Return the rows of ports that have a cable, except port 0 of switches, sorted by NodeGUID and portnum
+    (int64[n])."""
     rows = np.flatnonzero((f.port_peer >= 0) & (f.port_num > 0))
     return np.asarray(rows[np.lexsort((f.port_num[rows], f.node_guid[f.port_node[rows]]))])
 
@@ -65,7 +66,8 @@ def _texts(f: Fabric, rows: np.ndarray, node: np.ndarray, extra: Mapping[str, An
 
 
 def _modules(f: Fabric, rows: np.ndarray, cables: Mapping[int, Mapping[str, str]]) -> dict[str, np.ndarray]:
-    """Return EEPROM data as text, otherwise from the module's register image; lengths and media of cables."""
+    """Return the texts of modules (from the EEPROM data, or else from the module's register image), and the lengths and
+    media of cables."""
     nothing = np.full(len(rows), "", object)
     texts = module_texts(f.module_info[rows]) if f.module_info[rows].any() else {}
     for name, column in MODULE_TEXTS.items():
@@ -91,7 +93,7 @@ def _best(f: Fabric, rows: np.ndarray, info: np.ndarray) -> np.ndarray:
 
 
 def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return levels from a file: temperatures of chips and modules, states and rates. float64[n] each."""
+    """Return the levels in a file: temperatures of chips and modules, states and rates (float64[n] each)."""
     node = f.port_node[rows]
 
     def degrees(values: np.ndarray) -> np.ndarray:

@@ -1,11 +1,11 @@
 """Readings from files collected by other tools: ibdiagnet's .db_csv, UFM telemetry, and the output of perfquery,
-ibqueryerrors and ibdiagnet's .pm for a fabric in another file.
+ibqueryerrors and ibdiagnet's .pm, whose ports are in another file of the fabric.
 
-Two files of different times make one interval. The times are those stated in a .db_csv (RUN_INFO,
+Two files with different times give one interval. The times are those stated in a .db_csv (RUN_INFO,
 Date), otherwise those of the files.
 
-ibqueryerrors prints only values above its thresholds: an omitted port or counter is at most at its
-threshold, not unknown. The tool's last lines list what it read::
+ibqueryerrors prints only values above its thresholds: the value of an omitted port or counter is not unknown, but at
+most its threshold. The tool's last lines list what it read::
 
     ##          32 ports checked, 0 ports have errors beyond threshold
     ## Thresholds: [SymbolErrorCounter = 20][LinkDownedCounter = 3]       none: 0
@@ -58,7 +58,7 @@ _THRESHOLDS = re.compile(r"## Thresholds:(.*)")
 _SUPPRESSED = re.compile(r"## Suppressed:(.*)")
 _ONE = re.compile(r"\[(\w{1,60}) = (\d{1,20})\]")
 _COUNTERS = {name.lower(): counter for counter, name in SHORT.items()}
-"""Names as printed by the tool → counters."""
+"""Names that the tool prints → counters."""
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,17 @@ def left_out(file: str) -> LeftOut | None:
 
 
 UNREAD = np.uint64(2**64 - 1)
-"""Value in a fabric's counters if a file had none."""
+"""Value of a fabric's counter that the file does not contain."""
 MOST_OF_ADAPTER = 2
 """Maximum number of ports of a channel adapter on the market."""
 COMMON = 0.5
-"""Minimum share of the devices of the smaller file that must be in both files for them to belong to one fabric."""
+"""Two files belong to one fabric if at least this share of the devices in the smaller file are also in the larger
+one."""
 
 
 @dataclass
 class Snapshot:
-    """One file: its ports, their readings, and unusable parts."""
+    """One file: its ports, their readings, and the parts that could not be used."""
 
     file: str
     ports: ObservedPorts
@@ -113,12 +114,12 @@ class ObservedFiles(NamedTuple):
 def observations_of_files(
     files: Sequence[str], fabric: str | None = None, times_ns: Sequence[int] | None = None
 ) -> ObservedFiles:
-    """Return increases from each of ``files`` to the next, in the order of their times. ``fabric``:
-    the source of the ports, for files that contain only counters. A single file of UFM telemetry is
-    sufficient if it states bit error ratios or temperatures: it then gives these, but no increases.
+    """Return increases from each of ``files`` to the next, in the order of their times. ``fabric``: a source with the
+    ports, for files that contain only counters. A single file of UFM telemetry is sufficient if it states bit error
+    ratios or temperatures: it then gives these, but no increases.
 
-    Raises :class:`InputError` for fewer than two files, for two files with the same time, for a
-    file of another fabric, and for two files without a common port.
+    Raises :class:`InputError` if there are fewer than two files, if two files have the same time, if a file is of
+    another fabric, or if two files have no port in common.
     """
     if len(files) == 1 and is_telemetry(files[0]):
         return _of_one(read_snapshot(files[0], fabric, None if times_ns is None else times_ns[0]))
@@ -143,7 +144,7 @@ def observations_of_files(
 
 
 def _of_one(shot: Snapshot) -> ObservedFiles:
-    """Return data of each port in one file, other than counters. Raises :class:`InputError` if
+    """Return the data other than counters of each port in one file. Raises :class:`InputError` if
     there is none."""
     reading = shot.reading
     if not any(np.isfinite(column).any() for column in reading.level.values()):
@@ -154,7 +155,8 @@ def _of_one(shot: Snapshot) -> ObservedFiles:
 
 
 def checked_pair(before: Snapshot, after: Snapshot) -> None:
-    """Raises :class:`InputError` if the two are of different fabrics, or the second is not later."""
+    """Return both files. Raises :class:`InputError` if they are of different fabrics, or if the second is not later
+    than the first."""
     old, new = np.unique(before.ports.node_guid), np.unique(after.ports.node_guid)
     both = len(np.intersect1d(old, new))
     if both < COMMON * min(len(old), len(new)) or not both:
@@ -174,8 +176,7 @@ def _when(time_ns: int) -> str:
 
 
 def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = None) -> Snapshot:
-    """Return the counters of one file. Raises :class:`InputError` or a subclass for a file without
-    any."""
+    """Return the counters of one file. Raises :class:`InputError` or a subclass if the file has none."""
     if is_telemetry(file):
         return _telemetry(file, fabric, time_ns)
     if fabric is None:
@@ -202,8 +203,7 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
 
 
 def snapshot_of(result: ReadResult, file: str, time_ns: int | None = None) -> Snapshot:
-    """Return the ports of ``file`` (or of other input), which was read as ``result``, with its
-    counters, if there are any."""
+    """Return the ports and counters of ``result``, which was read from ``file`` or another input."""
     f, rows, stated = result.fabric, rows_of(result.fabric), None
     ports = ports_of(f, rows, result.extra)
     reading = Reading.empty(ports.node_guid, ports.portnum)
@@ -217,7 +217,7 @@ def snapshot_of(result: ReadResult, file: str, time_ns: int | None = None) -> Sn
 
 
 def _finish(shot: Snapshot, f: Fabric, rows: np.ndarray, time_ns: int | None) -> None:
-    """Add times and levels to a reading that has its counters."""
+    """Add times and levels to a reading that already has its counters."""
     if shot.reading.answered.any():
         when = time_ns or (os.stat(shot.file).st_mtime_ns if os.path.exists(shot.file) else time.time_ns())
         shot.reading.time_ns[:] = np.where(shot.reading.answered, when, 0)
@@ -225,8 +225,8 @@ def _finish(shot: Snapshot, f: Fabric, rows: np.ndarray, time_ns: int | None) ->
 
 
 def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
-    """Return UFM telemetry. Ports and their peers come from ``fabric``; without it, ports have only GUIDs and the names
-    that the file states. A node with more ports than an adapter has is a switch."""
+    """Read UFM telemetry. Ports and their peers come from ``fabric``; without it, ports have only the GUIDs and names
+    in the file. A node with more than :data:`MOST_OF_ADAPTER` ports is a switch."""
     samples, problems = read_telemetry(file)
     if fabric is None:
         guid = np.array([s.guid for s in samples], np.uint64)
@@ -273,7 +273,7 @@ def _text_counters(file: str, f: Fabric, rows: np.ndarray, reading: Reading) -> 
     try:
         problems = read_counters(Path(file), f)
     except UnreadableFile:
-        if out is None:  # otherwise the output of a tool that found no port above its threshold
+        if out is None:  # ibqueryerrors may have found no port above its thresholds
             raise
         problems = []
     _from_fabric(f, rows, reading)
@@ -281,7 +281,7 @@ def _text_counters(file: str, f: Fabric, rows: np.ndarray, reading: Reading) -> 
 
 
 def _bounded(file: str, f: Fabric, rows: np.ndarray, reading: Reading, out: LeftOut) -> list[Problem]:
-    """Limit values that ibqueryerrors did not print to its threshold, for the ports that it read."""
+    """For the ports that ibqueryerrors read, note that values which it did not print are at most the threshold."""
     cabled = int((f.port_cable[rows] >= 0).sum())
     whole = out.checked >= cabled
     for name, most in out.most.items():

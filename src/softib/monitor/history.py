@@ -1,11 +1,10 @@
 """Intervals stored as Parquet files, and queried with DuckDB.
 
-A directory contains ``rounds/``, with one file per round (written under a temporary name and renamed, so that a crash
-loses only that round), and ``hours/``, with the rounds of a full hour in one file. When the file of an hour is
-complete, its parts are removed and no longer read. ``ports/`` contains the ports over time, and ``manager/`` the subnet
-manager's state in each round.
-Columns of a row: ``round_ns`` (end of the round), ``guid``, ``portnum``, ``begin_ns``, ``end_ns``,
-one column per counter (NULL if its increase is unknown), and ``level_…``.
+A directory contains ``rounds/``, with one file per round, and ``hours/``, with one file for all rounds of a full hour.
+A file is written under a temporary name and renamed, so that a crash loses only one round. When the file of an hour is
+complete, the files of its rounds are removed and no longer read. ``ports/`` contains the ports over time, and
+``manager/`` the subnet manager's state in each round. Columns of a row: ``round_ns`` (end of the round), ``guid``,
+``portnum``, ``begin_ns``, ``end_ns``, one column per counter (NULL if its increase is unknown), and ``level_…``.
 """
 
 from __future__ import annotations
@@ -45,11 +44,12 @@ __all__ = ["History"]
 HOUR_NS = 3600 * 10**9
 LOCK = "writer.lock"
 COMMON = 0.5
-"""Minimum share of the smaller list's devices that must be in both lists of ports for them to be of one fabric."""
+"""Two lists of ports are of one fabric if at least this share of the devices in the smaller list are also in the larger
+one."""
 
 
 class History:
-    """The history in ``folder``. ``keep_days``: older files are removed at each new hour (0:
+    """The history in ``folder``. ``keep_days``: files older than this are removed at the beginning of each hour (0:
     never). Raises :class:`MissingLibrary` without pyarrow and DuckDB."""
 
     def __init__(self, folder: str | os.PathLike[str], keep_days: float = 30.0):
@@ -70,8 +70,8 @@ class History:
         """Become the only writer, for the fabric with these ``ports``, until :meth:`release` or the
         end of the process.
 
-        Raises :class:`InputError` if another process writes here (both would count every increase), and if the history
-        is of another fabric. :meth:`append` reports a directory that cannot be written.
+        Raises :class:`InputError` if another process writes here (every increase would be counted twice), or if the
+        history is of another fabric. If the directory cannot be written, :meth:`append` reports it.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -89,13 +89,13 @@ class History:
             raise InputError(f"{self.folder}: this history is of another fabric; use another directory")
 
     def release(self) -> None:
-        """Let others write here."""
+        """Let other processes write here."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def append(self, ports: ObservedPorts, interval: Interval) -> None:
-        """Keep one interval. Raises :class:`InputError` if the directory cannot be written."""
+        """Store one interval. Raises :class:`InputError` if the directory cannot be written."""
         try:
             for name in ("rounds", "hours", "ports"):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
@@ -112,9 +112,8 @@ class History:
             raise InputError(f"{self.folder}: the history cannot be written: {os_reason(error)}") from None
 
     def append_manager(self, one: ManagerRound) -> None:
-        """Store a round's state of the subnet manager in ``manager/``, in one file per day (the
-        file is small and is written as a whole). Raises :class:`InputError` if it cannot be
-        written."""
+        """Store the state of the subnet manager in one round, in the day's file in ``manager/`` (the file is small, and
+        is written again each time). Raises :class:`InputError` if it cannot be written."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -129,8 +128,7 @@ class History:
             raise InputError(f"{folder}: the history cannot be written: {error}") from None
 
     def manager_rounds(self) -> list[ManagerRound]:
-        """Return states of the subnet manager by round, oldest first; none if nothing was
-        stored."""
+        """Return the states of the subnet manager by round, oldest first; empty if none was stored."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -141,8 +139,8 @@ class History:
         return [ManagerRound(**row) for row in rows]
 
     def _write(self, table: pyarrow.Table, path: Path) -> None:
-        """Write the file so that it is complete or absent: it is written under another name,
-        flushed to the disk, and renamed."""
+        """Write a file so that it is always either complete or absent: write it under another name, flush it to the
+        disk, and rename it."""
         import pyarrow.parquet as parquet
 
         part = path.with_suffix(".part")
@@ -181,21 +179,21 @@ class History:
                 if (int(path.stem) + 1) * 24 * HOUR_NS < oldest:
                     path.unlink(missing_ok=True)
             stale = [p for p in sorted((self.folder / "ports").glob("*.parquet")) if int(p.stem) < oldest]
-            for path in stale[:-1]:  # the newest of them still applies to later rounds
+            for path in stale[:-1]:  # the newest of the old files still applies to later rounds
                 path.unlink(missing_ok=True)
 
     # -- reading --
 
     @property
     def size_bytes(self) -> int:
-        """Size of its files."""
+        """Size of the history's files in bytes."""
         return sum(p.stat().st_size for p in self.folder.glob("*/*.parquet"))
 
     def _stored(self, kind: str) -> list[Path]:
         return [p for p in sorted((self.folder / kind).glob("*.parquet")) if is_whole(p)]
 
     def cut_files(self) -> str:
-        """Return a sentence about files that were cut off and are left out; "" without any."""
+        """Return a sentence about truncated files, which are left out; "" if there are none."""
         cut = [p for p in sorted(self.folder.glob("*/*.parquet")) if not is_whole(p)]
         return f"{cut[0]}: cut off; left out{f', and {len(cut) - 1:,} more' if len(cut) > 1 else ''}" if cut else ""
 
@@ -234,7 +232,7 @@ class History:
         return connection
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return rows of a query over ``intervals`` and ``ports``. Raises :class:`InputError` for a
+        """Return the rows of a query over ``intervals`` and ``ports``. Raises :class:`InputError` for a
         query that DuckDB rejects."""
         import duckdb
 
@@ -260,8 +258,8 @@ class History:
         return observations_of(self._all_ports(), intervals)
 
     def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
-        """Return the last rounds between two times that have at most ``rows`` ports together, as (clock time of the
-        first of them, their number, number of all rounds between the times). At least one round is returned."""
+        """Select the last rounds between two times, as many as have at most ``rows`` rows in total, but at least one.
+        Return the clock time of the first of them, their number, and the number of all rounds between the times."""
         columns = (
             self.connect()
             .execute(
@@ -278,13 +276,13 @@ class History:
         return int(times[-fit]), fit, len(times)
 
     def times(self) -> np.ndarray:
-        """Return the ends of the rounds in it, oldest first (clock, int64[k] in nanoseconds)."""
+        """Return the clock times at which the rounds ended, oldest first (int64[k] in nanoseconds)."""
         rows = self.connect().execute("select distinct round_ns from intervals order by round_ns").fetchnumpy()
         return np.asarray(rows["round_ns"], np.int64)
 
     def of_port(self, guid: int, portnum: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> Interval:
-        """Return one port's history: an :class:`Interval` whose rows are not ports but this port's
-        intervals, oldest first. Without intervals it has no rows."""
+        """Return one port's history as an :class:`Interval` whose rows are the intervals of this port, oldest first. It
+        has no rows if there are no intervals."""
         table = (
             self.connect()
             .sql(
@@ -298,8 +296,8 @@ class History:
         return interval_of(columns, slice(0, table.num_rows))
 
     def topologies(self) -> np.ndarray:
-        """Return the clock times from which each stored state of ports and cables applied, oldest first (int64[k]
-        in nanoseconds); a new state is stored after each change."""
+        """Return the clock times from which the stored states of ports and cables apply, oldest first (int64[k] in
+        nanoseconds). A new state is stored after each change."""
         return np.array([int(p.stem) for p in self._stored("ports")], np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:
@@ -325,14 +323,14 @@ class History:
 
 
 def _common(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Return whether half of the devices of the smaller list are in both. A fabric that has grown or lost nodes is
-    still the same fabric."""
+    """Return whether at least half of the devices of the smaller list are in both lists. So a fabric that has grown or
+    lost nodes is still the same fabric."""
     old, new = np.unique(a.node_guid), np.unique(b.node_guid)
     return len(np.intersect1d(old, new)) >= COMMON * min(len(old), len(new))
 
 
 def _same_ports(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Return whether ports, names, LIDs, cables, rates and texts are unchanged."""
+    """Return whether ``a`` and ``b`` have the same ports, names, LIDs, cables, rates and texts."""
     return a is b or (
         len(a) == len(b)
         and a.node == b.node

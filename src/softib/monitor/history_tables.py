@@ -1,4 +1,4 @@
-"""Rows of the history's Parquet files, from intervals, ports and rounds of the manager, and back."""
+"""Converts intervals, ports and rounds of the manager to rows of the history's Parquet files, and back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT = "text_"
 
 
 def manager_schema() -> pyarrow.Schema:
-    """Return types of the columns of ``manager/``: the fields of :class:`ManagerRound`."""
+    """Return the types of the columns of ``manager/``, which are the fields of :class:`ManagerRound`."""
     import pyarrow
 
     kinds = {
@@ -39,7 +39,7 @@ def manager_schema() -> pyarrow.Schema:
 
 
 def table_of(one: Interval, now: int) -> pyarrow.Table:
-    """Return an interval whose round ended at ``now`` (clock, ns); unknown values are NULL."""
+    """Return the table for an interval whose round ended at ``now`` (clock, ns); unknown values are NULL."""
     import pyarrow
 
     columns: dict[str, Any] = {
@@ -57,7 +57,7 @@ def table_of(one: Interval, now: int) -> pyarrow.Table:
 
 
 def interval_of(columns: dict[str, Any], part: slice) -> Interval:
-    """Return the rows ``part`` of columns as in :func:`table_of`."""
+    """Return the interval in rows ``part`` of the columns of :func:`table_of`."""
 
     def plain(name: str) -> np.ndarray:
         return np.asarray(columns[name][part.start : part.stop].to_numpy(zero_copy_only=False))
@@ -85,7 +85,7 @@ def interval_of(columns: dict[str, Any], part: slice) -> Interval:
 
 
 def table_of_ports(ports: ObservedPorts) -> pyarrow.Table:
-    """Return ports, one per row."""
+    """Return a table with one port per row."""
     import pyarrow
 
     columns: dict[str, Any] = {
@@ -102,7 +102,7 @@ def table_of_ports(ports: ObservedPorts) -> pyarrow.Table:
 
 
 def ports_of_table(table: pyarrow.Table) -> ObservedPorts:
-    """Return ports from a table as in :func:`table_of_ports`."""
+    """Return the ports in a table of :func:`table_of_ports`."""
 
     def column(name: str, dtype: Any) -> np.ndarray:
         return np.asarray(table.column(name).to_numpy(), dtype)
@@ -137,8 +137,8 @@ def is_whole(path: Path) -> bool:
 
 
 def not_in(whole: Path, parts: list[Path]) -> list[Path]:
-    """Return the rounds among ``parts`` that are missing in the file of their hour: all if there is no such file,
-    otherwise those of a poller whose clock was set back into that hour."""
+    """Return those of ``parts`` that the file of their hour does not contain: all if that file does not exist;
+    otherwise rounds of a poller whose clock was set back into that hour."""
     import pyarrow.parquet as parquet
 
     if not is_whole(whole):

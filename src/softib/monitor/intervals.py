@@ -1,13 +1,11 @@
-"""Increases of counters between two readings, if known; and consecutive intervals as one table of
-observations.
+"""Increases of counters between two readings, as far as they are known, and tables of consecutive intervals.
 
 The counters of a port never decrease by themselves, and stop at the largest value of their field (IBA 16.1.3.5). So
 increases are unknown in these cases: a counter decreased (it was cleared, or the device restarted); another counter of
 its port decreased in that interval (all were cleared together, and this one may have exceeded its old value since); a
 counter is at its largest value; a port is missing in one of the readings. No increase is ever negative. The level
-``stuck_NAME`` of a counter is
-1 if the counter is at its largest value, 2 if it reached that value in this interval (so that its
-increase is unknown), and 0 below that value. ``least_port_fec_corrected_symbol_ctr`` is the known minimum of that
+``stuck_NAME`` of a counter is 2 if it reached its largest value in this interval (so that its increase is unknown), 1
+if it reached it earlier, and 0 if it is below it. ``least_port_fec_corrected_symbol_ctr`` is the known minimum of that
 counter's increase, if it reached or passed its largest value.
 """
 
@@ -37,18 +35,18 @@ __all__ = [
 ]
 
 STUCK = "stuck_"
-"""Prefix of the level of a counter at its largest value."""
+"""Prefix of the level that shows whether a counter is at its largest value."""
 
 LEAST = "least_"
-"""Prefix of the level with the known minimum of a counter's increase, if it reached its largest value in the
-interval or passed it."""
+"""Prefix of the level with the known minimum of a counter's increase, for a counter that reached or passed its largest
+value in the interval."""
 SYMBOLS, BLOCKS = "port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr"
-"""These counters are 32 bits wide: at 4x NDR and a bit error ratio of 1e-3 the first is saturated
-after 10 s. On some devices they restart at 0 then."""
+"""Counters of corrected symbols and blocks. They have 32 bits: at 4x NDR and a bit error ratio of 1e-3, the first
+saturates after 10 s. On some devices they restart at 0 instead."""
 
 RESTARTED = 0.5
-"""Share of the nonzero ports of a device whose counters decreased, above which it restarted: then
-the increases of all its ports are unknown."""
+"""Share of a device's ports with nonzero counters. If the counters of more ports than this decreased, the device has
+restarted, and the increases of all its ports are unknown."""
 
 
 @dataclass
@@ -66,8 +64,8 @@ class Interval:
 
 
 def between(before: Reading, after: Reading) -> Interval:
-    """Return increases from ``before`` to ``after``; rows are those of ``after``. For a port that is missing in
-    ``before``, begin = end."""
+    """Return the increases from ``before`` to ``after``, with the rows of ``after``. For a port that is missing in
+    ``before``, the interval ends when it begins."""
     rows, there = same_ports(after.guid, after.portnum, before.guid, before.portnum)
     good = there & after.answered & before.answered[rows]
     begin = np.where(good, before.time_ns[rows], after.time_ns)
@@ -109,9 +107,9 @@ def between(before: Reading, after: Reading) -> Interval:
 
 
 def carried(before: Reading | None, now: Reading) -> Reading:
-    """Return ``now``, with the counters of ``before`` for each port that ``now`` did not read: the
-    counts of silent ports become the increase of one long interval. Levels of such ports are
-    unknown. Rows are sorted by NodeGUID and portnum."""
+    """Return ``now``, with the counters of ``before`` for each port that ``now`` did not read. So when a silent port
+    answers again, its counts are the increase of one long interval. Levels of such ports are unknown. Rows are sorted
+    by NodeGUID and portnum."""
     if before is None:
         return now
     keys, old = port_keys(now.guid, now.portnum), port_keys(before.guid, before.portnum)
@@ -147,8 +145,8 @@ def carried(before: Reading | None, now: Reading) -> Reading:
 
 
 def _wrapped(before: Reading, after: Reading, rows: np.ndarray, both: dict[str, np.ndarray]) -> np.ndarray:
-    """Return ports whose count of corrected symbols decreased while that of corrected blocks rose:
-    the first passed its largest value, and was not cleared. bool[n]"""
+    """Return the ports whose count of corrected symbols decreased while their count of corrected blocks rose (bool[n]):
+    the first passed its largest value, and was not cleared."""
     if not all(name in both and name in before.value for name in (SYMBOLS, BLOCKS)):
         return np.zeros(len(after), bool)
     symbols, blocks = (after.value[name] > before.value[name][rows] for name in (SYMBOLS, BLOCKS))
@@ -161,7 +159,7 @@ def _at_most(reading: Reading, name: str) -> np.ndarray:
 
 
 def _stuck(name: str, after: Reading, before: Reading, rows: np.ndarray, both: np.ndarray) -> np.ndarray:
-    """Return the level ``stuck_NAME``. float64[n], NaN if the counter was not read."""
+    """Return the level ``stuck_NAME`` (float64[n]; NaN if the counter was not read)."""
     stands = after.stuck[name]
     arrived = both & stands
     if name in before.stuck:
@@ -184,8 +182,7 @@ def same_ports(
 
 
 def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Return ports of devices on which the counters of more than :data:`RESTARTED` of the nonzero
-    ports decreased. bool[n]"""
+    """Return the ports of devices that have restarted (bool[n]), see :data:`RESTARTED`."""
     if not fell.any():
         return np.zeros(len(guid), bool)
     _, device = np.unique(guid, return_inverse=True)
@@ -195,8 +192,8 @@ def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.nd
 
 
 def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Observations:
-    """Return ``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). For a port that is missing
-    in an interval, begin = end, and all values are unknown."""
+    """Return ``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). For a port that is missing in
+    an interval, the begin equals the end, and all values are unknown."""
     n, k = len(ports), len(intervals)
     begin, end = np.zeros((k, n), np.int64), np.zeros((k, n), np.int64)
     names = list(dict.fromkeys(name for one in intervals for name in one.increase))
@@ -250,9 +247,8 @@ def same_cables(older: ObservedPorts, newer: ObservedPorts) -> np.ndarray:
 
 
 def merged_ports(older: ObservedPorts, newer: ObservedPorts) -> ObservedPorts:
-    """Return all ports of both; for a port in both, the data of ``newer`` (its LID, its peer). A
-    port without a peer in ``newer`` keeps its peer of ``older``, unless that peer has another cable
-    now."""
+    """Return the ports of both lists. A port in both has the data of ``newer`` (LID, peer). If it has no peer in
+    ``newer``, it keeps its peer from ``older``, unless that peer now has another cable."""
     a, b = port_keys(older.node_guid, older.portnum), port_keys(newer.node_guid, newer.portnum)
     if len(a) == len(b) and (a == b).all() and not ((newer.peer < 0) & (older.peer >= 0)).any():
         return newer

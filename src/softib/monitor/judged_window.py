@@ -1,5 +1,5 @@
-"""Increases of the last twenty minutes, in few intervals: the input of the rules over counters in continuous
-monitoring."""
+"""The increases of the last twenty minutes, combined to a few intervals. They are the input of the rules over counters
+in continuous monitoring."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from softib.monitor.reading import Reading
 __all__ = ["JUDGED_S", "ROWS", "JudgedWindow"]
 
 JUDGED_S = 1200.0
-"""Time in seconds over which the rules examine increases, …"""
+"""Time in seconds over which the rules examine increases."""
 MOST_PARTS, LEAST_PARTS = 40, 4
 ROWS = 500_000
-"""… and maximum number of intervals in it: all counters of a port take about 300 bytes in each."""
+"""Maximum number of rows (ports times intervals) in this time; a row takes about 300 bytes for all counters of a
+port."""
 
 
 class JudgedWindow:

@@ -1,5 +1,5 @@
-"""The forwarding tables of a subnet, which are read again periodically for rules that follow waiting ports through
-them; and the jobs whose traffic may use each cable."""
+"""The forwarding tables of a subnet, and the jobs whose traffic may use each cable. The tables are read again
+periodically, for rules that follow the paths through waiting ports."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["JobsCrossing", "LatestTables"]
 
 LEAST_S = 60.0
 SHARE = 0.05
-"""Largest share of the time spent on reading tables."""
+"""Largest share of the time that is spent on reading tables."""
 
 
 class LatestTables:
-    """Calling it with the observed ports returns the tables as last read; None if there are none. Only one thread
+    """A call with the observed ports returns the tables that were read last; None if there are none. Only one thread
     may use it."""
 
     def __init__(self, wire: MadWire, name: str):
@@ -42,12 +42,12 @@ class LatestTables:
         return None if result is None or "lfts" not in result.fabric.source.records else tables_of(result.fabric, ports)
 
     def result(self, ports: ObservedPorts) -> ReadResult | None:
-        """Return the subnet with its tables, as last read."""
+        """Return the subnet with the tables that were read last."""
         began = time.monotonic()
         moved = self._of is not None and bool((same_cables(self._of, ports) < 0).any())
         if began >= self._due_s or moved:
             self._of = ports
-            with contextlib.suppress(SoftibError):  # then the previous tables
+            with contextlib.suppress(SoftibError):  # on an error, keep the previous tables
                 self._read = read_wire(self._wire, self._name)
             took = time.monotonic() - began
             self._due_s = time.monotonic() + max(LEAST_S, took / SHARE)
@@ -55,8 +55,8 @@ class LatestTables:
 
 
 class JobsCrossing:
-    """Jobs of ``file`` (as in :func:`softib.jobs_on`) on the fabric read by ``tables``. An
-    unreadable file causes one line to ``notice``; the previous jobs are kept."""
+    """Jobs of ``file`` (as in :func:`softib.jobs_on`) on the fabric read by ``tables``. If the file cannot be read,
+    ``notice`` is called with one line, and the previous jobs are kept."""
 
     def __init__(self, file: str, tables: LatestTables, notice: Callable[[str], None]):
         self._file, self._tables, self._notice = file, tables, notice

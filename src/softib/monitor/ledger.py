@@ -1,6 +1,6 @@
-"""Past and present faults of each cable and device: the time at which they were first seen, the
-number of recurrences, and repairs with the person. It is one file next to the exporter's memory of
-ports (:mod:`softib.monitor.seen_ports`)."""
+"""Past and present faults of each cable and device: when they were first seen, how many times they recurred, and who
+repaired them when. They are stored in one file next to the exporter's memory of ports
+(:mod:`softib.monitor.seen_ports`)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Episode", "Fault", "Ledger", "Repair", "faults_of", "ledger_of", "re
 
 MONTH_S = 30 * 86400.0
 MOST = 100
-"""Maximum number of episodes, and of repairs, kept for one cable or device; the last ones are kept."""
+"""Number of episodes, and of repairs, that are kept for one cable or device: the last ones."""
 
 
 @dataclass
 class Episode:
-    """Beginning and end of a fault, in seconds since 1970, with the ``codes`` of its findings."""
+    """One period of a fault: its beginning and end in seconds since 1970, and the ``codes`` of its findings."""
 
     first_s: float
     last_s: float
@@ -44,7 +44,7 @@ class Repair:
 @dataclass
 class Fault:
     """One cable or device: ``names`` of its ends or of the device; its episodes and repairs;
-    ``series``: the labels of its findings, as last exported."""
+    ``series``: the labels with which its findings were last exported."""
 
     key: str
     names: list[str]
@@ -53,7 +53,7 @@ class Fault:
     repairs: list[Repair] = field(default_factory=list)
 
     def times(self, now_s: float) -> int:
-        """Return episodes of the last thirty days."""
+        """Return the episodes of the last thirty days."""
         return sum(e.last_s > now_s - MONTH_S for e in self.episodes)
 
     @property
@@ -73,8 +73,8 @@ def ledger_of(memory: Path) -> Path:
 
 
 class Ledger:
-    """Faults by key in :attr:`faults`, stored in ``path`` (None: only in memory) for ``keep_s`` seconds after they
-    were last seen (0: forever)."""
+    """The faults by key (:attr:`faults`). They are stored in ``path`` (None: only in memory), and kept for ``keep_s``
+    seconds after they were last seen (0: for ever)."""
 
     def __init__(
         self, path: Path | None = None, keep_s: float = 0.0, notice: Callable[[str], None] = lambda line: None
@@ -92,8 +92,8 @@ class Ledger:
             self._stamp = stamp_of(self.path)
 
     def step(self, findings: Iterable[tuple[str, Sequence[str], Sequence[str]]], now_s: float, holds_s: float) -> None:
-        """Record the present faults: (key, names, labels of the finding with its code first).
-        Faults no longer present are kept for another ``holds_s`` seconds."""
+        """Record the present faults: (key, names, labels of the finding with its code first). A fault that is no longer
+        present counts as present for another ``holds_s`` seconds."""
         with locked(self.path):
             self.refresh()
             present: set[str] = set()
@@ -141,7 +141,7 @@ def faults_of(memory: Path) -> list[Fault]:
 def repaired(memory: Path, names: Sequence[str], repair: Repair) -> list[Fault]:
     """Record in the ledgers that :func:`faults_of` reads that the cables or devices ``names``
     (``leaf-1``, ``leaf-1[3]``) were repaired, and return their faults. Raises :class:`UnknownName`
-    for a name missing in all of them."""
+    if a name is in none of them."""
     with contextlib.ExitStack() as locks:
         ledgers = {}
         for path in map(ledger_of, shard_memories(memory)):

@@ -1,9 +1,8 @@
-"""State of the subnet manager, in addition to that of the ports, so that a stall of the manager can
-be distinguished from one of the network.
+"""The state of the subnet manager. With it, a stalled manager can be distinguished from a fault of the network.
 
-It is read only by MADs: SMInfo of every manager in each round (state, priority, and ActCount, which
-a running master increases; IBA 14.2.5.13). For a running softib fabric, its daemon adds more:
-sweeps and their time, problems of the last sweep, traps.
+It is read with MADs: SMInfo of every manager in each round (state, priority, and ActCount, which
+a running master increases; IBA 14.2.5.13). The daemon of a running softib fabric also reports sweeps and their time,
+problems of the last sweep, and traps.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from softib.sm.ha.election import SmState
 __all__ = ["Manager", "ManagerWatch"]
 
 CLASS_PORT_INFO = 0x01
-"""The only attribute of every class (IBA 13.4.8.1)."""
+"""AttributeID of ClassPortInfo, which every class has (IBA 13.4.8.1)."""
 STALLED_S = 30.0
 """Time after which a master whose ActCount did not change while its port answered is stalled (three
 of OpenSM's light sweeps of 10 s)."""
 KEPT = 120
-"""Number of rounds kept."""
+"""Number of rounds whose state is kept."""
 MISSED = 3
-"""Number of consecutive rounds after which a master counts as stalled if its port answered
-everything except SMInfo: a hanging process never answers SMInfo."""
+"""A master counts as stalled after this number of consecutive rounds in which its port answered everything except
+SMInfo, because a hanging process does not answer SMInfo."""
 
 
 @dataclass
@@ -57,19 +56,19 @@ class Manager:
 
     @property
     def stalled(self) -> bool:
-        """Whether the port answers, but the manager makes no progress or does not answer: its
-        process hangs, while the network works."""
+        """Whether the manager's process hangs although the network works: the port answers, but the manager makes no
+        progress or does not answer."""
         moves = self.missed < MISSED and (self.still_s <= STALLED_S or not self.answers)
         return self.state == "MASTER" and not moves
 
 
 @dataclass
 class ManagerWatch:
-    """Follows the managers of the subnet read by ``poller``. ``reported``: the daemon's report on
-    its own manager (its ``status``), {} elsewhere; ``answer_s``: duration of the last SMInfo (NaN:
-    no answer), ``sa_answer_s``: of the last query to the master's subnet administration;
-    ``sweep_s``: seconds by phase of the last sweep reported by the daemon (its report of a light
-    sweep has no phases); ``rounds``: states of the master in the last rounds."""
+    """Follows the managers of the subnet that ``poller`` reads. ``reported``: the status of the daemon's own manager,
+    {} without a daemon; ``answer_s``: time until the answer to the last SMInfo (NaN: no answer); ``sa_answer_s``: time
+    until the answer to the last query to the subnet administrator (SA); ``sweep_s``: seconds of each phase of the last
+    sweep that the daemon reported (a light sweep has no phases); ``rounds``: states of the master in the last
+    rounds."""
 
     opened: Opened
     poller: Poller
@@ -107,8 +106,8 @@ class ManagerWatch:
         self.rounds.append(self._round())
 
     def _master(self) -> tuple[int, int, str]:
-        """Return (PortGUID, LID, node) of the master: the manager in that state, otherwise the one
-        in the ports' PortInfo."""
+        """Return (PortGUID, LID, node) of the master: the manager that reports this state, or else the port whose LID
+        is in the ports' PortInfo."""
         masters = [m for m in self.managers.values() if m.state == "MASTER" and m.answers]
         lid = masters[0].lid if masters else self.poller.master_lid
         ports = self.poller.targets.ports
@@ -163,8 +162,8 @@ class ManagerWatch:
         )
 
     def _unanswered(self, now: float) -> None:
-        """Update managers that did not answer SMInfo. The agents of their ports may have answered, since SMInfo is
-        answered by the manager, not by the agent of its port (IBA 14.4)."""
+        """Update managers that did not answer SMInfo. The agents of their ports may still have answered, since the
+        manager answers SMInfo and not the port's agent (IBA 14.4)."""
         last, ports = self.poller.last, self.poller.targets.ports
         for guid, one in self.managers.items():
             if one.answers or last is None or len(last) != len(ports):
@@ -174,8 +173,7 @@ class ManagerWatch:
             one.missed = one.missed + 1 if well else 0
 
     def _administration(self) -> None:
-        """Measure the time of one query to the master's subnet administration, even if the manager
-        does not answer SMInfo."""
+        """Measure the time of one query to the master's SA, even if the manager does not answer SMInfo."""
         self.sa_answer_s, self.sa_answered = float("nan"), None
         master = [m.lid for m in self.managers.values() if m.answers and m.state == "MASTER"] or [
             self.poller.master_lid
@@ -193,7 +191,7 @@ class ManagerWatch:
         self.poller.gets.run(batch, np.zeros(1, np.int64), 1, heard)
 
     def _where(self) -> tuple[list[int], np.ndarray]:
-        """Return PortGUIDs and LIDs of the ports with IsSM, or with a manager found by discovery."""
+        """Return the PortGUIDs and LIDs of the ports that have IsSM set, or on which discovery found a manager."""
         t, poller = self.poller.targets, self.poller
         says = PortInfo.cap_mask.get(poller._info) & int(CapMask.IS_SM) > 0
         lids = dict.fromkeys(t.ports.lid[says].tolist())

@@ -1,5 +1,5 @@
-"""Measurements of modules as levels of observations, and their identity as texts: from the register image in
-answers of devices and in files (:class:`~softib.iba.vendor.mlnx.ModuleInfo`)."""
+"""Measurements of modules as levels of observations, and their identity as texts. Both come from the register image
+(:class:`~softib.iba.vendor.mlnx.ModuleInfo`) that devices answer and files contain."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ MODULE_LEVELS = (
     "module_tx_bias_high_ma",
     "module_tx_bias_low_ma",
 )
-"""Measurements: the lowest value of eight lanes (bias: the highest). ``module_rx_lane``: the number of the lane
-with the lowest receive power, from 0. The other levels are the module's alarm thresholds."""
+"""Levels of modules. Measurements have the lowest value of the lanes (bias: the highest). ``module_rx_lane`` is the
+number of the lane with the lowest receive power, from 0. The other levels are the module's alarm thresholds."""
 DARK_DBM = -40.0
-"""Reading without light: SFF-8636 measures powers from 0.1 µW."""
+"""The power in dBm that is reported without light: SFF-8636 measures powers from 0.1 µW."""
 CABLE_TYPES = {1: "active", 2: "optical", 3: "copper"}
 """ModuleInfo.cable_type in words."""
 
 
 def module_texts(image: np.ndarray) -> dict[str, np.ndarray]:
     """Return vendor, part number and serial number of modules, and length (metres) and kind of
-    their cables, from their images (uint8[n, 208]); "" without data from a module. object[n]
-    each"""
+    their cables, from their images (uint8[n, 208]); "" if there is no data from a module (object[n] each)."""
     M = ModuleInfo
     texts = {
         name: np.array([_ascii(row) for row in field.get(image)], object)
@@ -52,8 +51,8 @@ def module_texts(image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
-    """Return levels of ports from their images (uint8[n, 208]); NaN if the module does not measure
-    the level, or did not answer. float64[n] each"""
+    """Return the levels of ports from their images (uint8[n, 208]), float64[n] each; NaN if the module does not measure
+    the level, or did not answer."""
     M, able = ModuleInfo, ModuleInfo.monitor_cap_mask.get(image).astype(np.int64)
     rx, weakest = _lanes(M.rx_power.get(image), M.tx_bias.get(image))
     tx, _ = _lanes(M.tx_power.get(image), M.tx_bias.get(image))

@@ -1,4 +1,4 @@
-"""Resolution of a SOURCE of rounds: a running fabric by name, or ``umad:DEVICE``."""
+"""Opens the SOURCE of rounds: a running fabric by name, or ``umad:DEVICE``."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ PREFIX = "umad:"
 @dataclass
 class Opened:
     """An open wire into a subnet; ``status`` reads the status from the daemon of a running fabric
-    (None: there is no daemon). ``memory``: file of its exporter's memory (None: no file).
-    ``other_subnets``: subnets of the fabric that the wire does not reach ("": none). ``shard``: its
-    part of the subnet (None: all of it); ``shared``: file of the discovery that shards on this
-    machine have in common."""
+    (None: there is no daemon). ``memory``: file with the memory of the source's exporter (None: no file).
+    ``other_subnets``: subnets of the fabric that the wire does not reach ("": none). ``shard``: the part of the subnet
+    to read (None: all of it); ``shared``: the file in which shards on this machine share discoveries."""
 
     wire: MadWire
     name: str

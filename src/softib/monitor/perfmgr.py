@@ -1,12 +1,12 @@
-"""The performance manager: rounds of Gets over a fabric for counters, answering devices, and states. It runs over a
-wire, and uses no clock except for the times of the readings.
+"""The performance manager: it reads the counters and states of a fabric, and which devices answer, in rounds of Gets
+over a wire. It uses a clock only for the times of the readings.
 
 A round reads PortCountersExtended of every port and, if these lack the error counters, PortCounters. It then reads
-NodeInfo of every end port, because a LID may have moved to another device, and the causes (PortRcvErrorDetails,
-PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors) of totals that rose. PortInfo and PortExtendedSpeedsCounters are
-read from all ports each round on fabrics of up to :data:`SMALL` ports, and in turn on larger ones. The same applies to
-registers of modules and FEC histograms, on devices with readable registers (:mod:`softib.monitor.registers`). Only Gets
-are sent.
+NodeInfo of every end port, because a LID may have moved to another device, and, for totals that rose, the counters of
+their causes (PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors). PortInfo and
+PortExtendedSpeedsCounters are read from all ports each round on fabrics of up to :data:`SMALL` ports, and in turn on
+larger ones. The same applies to registers of modules and FEC histograms, on devices with readable registers
+(:mod:`softib.monitor.registers`). Only Gets are sent.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ MOST_SKIPPED = 64
 
 
 class SilentDevices:
-    """Silent devices (by NodeGUID), with their number of consecutive missed rounds and the round
-    until which each is skipped."""
+    """Devices (by NodeGUID) that do not answer, with the number of consecutive rounds that each has missed, and the
+    round until which it is skipped."""
 
     def __init__(self) -> None:
         self._missed: dict[int, int] = {}
@@ -81,10 +81,10 @@ class SilentDevices:
 SMALL = 10_000
 """Number of ports up to which a round reads all data."""
 APART = 10
-"""On larger fabrics: PortInfo of a tenth of the ports in each round, and FEC counters in two of ten
-rounds (an interval needs two consecutive rounds)."""
+"""On larger fabrics, each round reads PortInfo of a tenth of the ports, and two rounds in ten read a port's FEC
+counters (an interval needs two consecutive rounds)."""
 HURRIED_S = 60.0
-"""Interval of discovery while something is down, so that items that come back are detected soon."""
+"""Seconds between discoveries while a port or device is down, so that its return is noticed soon."""
 OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
 
 
@@ -113,9 +113,8 @@ class Round:
 
 
 class Poller:
-    """Reads the counters of the subnet of ``wire``, round by round (:meth:`round`): of the ports of
-    ``shard`` (None: of all ports) and of the far ends of their cables. Shards share discoveries in
-    the file ``shared``."""
+    """Reads counters of the subnet of ``wire`` in rounds (:meth:`round`): of the ports of ``shard`` (None: all ports),
+    and of the far ends of their cables. Shards share discoveries in the file ``shared``."""
 
     def __init__(
         self,
@@ -165,7 +164,7 @@ class Poller:
 
     def discover(self) -> None:
         """Discover the whole subnet again, with devices, LIDs, cables and capabilities of agents. Raises
-        :class:`MadTimeout` if the own port does not answer."""
+        :class:`MadTimeout` if the reader's own port does not answer."""
         config = SmConfig(timeout_ps=self.pace.timeout_ps, retries=self.pace.retries)
         oldest_s = time.time() - (0.0 if self._stale else self._rediscover_s)
         discovery = latest_discovery(self.wire, config, self._shared, oldest_s)
@@ -186,7 +185,7 @@ class Poller:
         for guid in t.device_guid[self._agents.silent].tolist():
             self._silent.missed(guid, self.rounds)
         self._refused = {a.id: np.zeros(len(t.end_lid), bool) for a in DETAILS}
-        """By AttributeID, the agents that do not support it (bool[e])."""
+        """AttributeID → agents that do not support the attribute (bool[e])."""
         self.targets, able = with_firmware(t, self.gets)
         read_ticks(self.gets, self.targets, self._agents)
         self._fec = self._agents.cap[t.end] & int(perf.CapMask.RSFEC_COUNTERS) > 0
@@ -206,7 +205,8 @@ class Poller:
     # -- rounds --
 
     def round(self) -> Round:
-        """Read everything once. Counters without an answer are absent, and are not replaced by earlier values."""
+        """Read everything once. The result does not contain counters that were not answered; earlier values do not
+        replace them."""
         if self._stale or self.now_ns() - self._discovered_ns > self._rediscover_s * 1e9:
             self.discover()
         began, sent = time.monotonic(), self.gets.sent
@@ -251,7 +251,7 @@ class Poller:
         return silent
 
     def _causes(self, r: Reading) -> None:
-        """Read the details whose totals changed; other details cannot have changed."""
+        """Read the detail counters of totals that changed; the others cannot have changed."""
         last = self._last
         same = (
             last is not None
@@ -277,7 +277,7 @@ class Poller:
             self._attribute(r, attribute, np.flatnonzero(r.answered & ~still & self._has(attribute)))
 
     def _has(self, attribute: Attribute) -> np.ndarray:
-        """Return ports whose agent did not report that it does not support the attribute. bool[n]"""
+        """Return the ports (bool[n]) except those whose agent reported that it does not support the attribute."""
         return np.asarray(~self._refused[attribute.id][self.targets.end])
 
     def _attribute(self, r: Reading, attribute: Attribute, rows: np.ndarray) -> None:
@@ -295,8 +295,8 @@ class Poller:
         self.gets.run(port_gets(attribute.id, t, rows), t.device[rows], len(t.device_guid), heard, lost)
 
     def _wanted_now(self) -> np.ndarray:
-        """Return the ports whose slowly changing data is read in this round: all ports of a small fabric, a tenth
-        of those of a large one. bool[n]"""
+        """Return the ports whose slowly changing data is read in this round: all ports of a small fabric, or a tenth of
+        the ports of a large one (bool[n])."""
         n = len(self.targets)
         return np.ones(n, bool) if n <= SMALL else np.arange(n) % APART == self.rounds % APART
 
@@ -317,7 +317,7 @@ class Poller:
         self._ask(batch, t.device[rows], heard)
         up = PortInfo.port_phys_state.get(self._info) == PhysState.LINK_UP
         if (up & (PortInfo.port_phys_state.get(t.info) != PhysState.LINK_UP)).any():
-            self._stale = True  # a link unknown to discovery: its peer may have changed
+            self._stale = True  # discovery did not find this link: its peer may have changed
         unknown = ~r.answered
         lanes, lane_gbps = lanes_of(self._info)
         for name, values in (
@@ -336,4 +336,4 @@ class Poller:
     def _settle(self, away: np.ndarray, silent: np.ndarray) -> None:
         guids = self.targets.device_guid
         if self._silent.settle(guids[silent & ~away], guids[~silent & ~away], self.rounds):
-            self._stale = True  # it may have come back with another LID, or other cables
+            self._stale = True  # the device may have come back with another LID or other cables

@@ -21,8 +21,9 @@ __all__ = ["PerformanceAgents", "PortCounters", "read_performance_agents", "read
 
 @dataclass
 class PerformanceAgents:
-    """By end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 without an answer),
-    ``tick`` (symbols, float64[e]; NaN without an answer). ``silent`` bool[d]: devices that did not answer."""
+    """The performance agents by end port: ``cap`` and ``cap2`` (CapabilityMask and CapabilityMask2, int64[e]; 0 without
+    an answer), ``tick`` (symbols, float64[e]; NaN without an answer). ``silent`` bool[d]: devices that did not
+    answer."""
 
     cap: np.ndarray
     cap2: np.ndarray
@@ -58,12 +59,13 @@ def read_ticks(gets: PacedGets, targets: Targets, agents: PerformanceAgents) -> 
 
 
 OPTIONAL = {"port_xmit_wait": perf.CapMask.PORT_XMIT_WAIT, "qp1_dropped": perf.CapMask.QP1_DROPPED}
-"""Fields of PortCounters that are valid only if ClassPortInfo.CapabilityMask has the bit (IBA 16.1.3.1)."""
+"""Fields of PortCounters → the bit of ClassPortInfo.CapabilityMask without which the field is invalid (IBA
+16.1.3.1)."""
 
 
 class PortCounters:
-    """The counters of ``targets``; ``agents`` contains the supported counters of each agent. ``now_ns`` returns the
-    time for each answer."""
+    """Reads the counters of ``targets``. ``agents``: the counters that each agent supports. ``now_ns``: returns the
+    time of an answer."""
 
     def __init__(self, gets: PacedGets, targets: Targets, agents: PerformanceAgents, now_ns: Callable[[], int]):
         self.gets, self.targets, self.agents, self.now_ns = gets, targets, agents, now_ns
@@ -80,12 +82,12 @@ class PortCounters:
         self._main = MadBatch.concat([port_gets(PLAIN.id, t, plain), port_gets(EXTENDED.id, t, extended)])
 
     def read(self, r: Reading, away: np.ndarray) -> np.ndarray:
-        """Read the counters into ``r``, except those of the devices ``away`` (bool[d]). Returns the
-        silent devices. bool[d]"""
+        """Read the counters into ``r``, except those of the devices ``away`` (bool[d]). Return the silent devices
+        (bool[d])."""
         t = self.targets
         wanted = np.flatnonzero(~away[t.device[self._main_rows]])
-        # A port counts as read only if all its requests were answered; otherwise, counters that were not read would
-        # look unchanged.
+        # A port counts as read only if all its requests were answered. Otherwise counters that were not read would look
+        # unchanged.
         missing = np.bincount(self._main_rows, minlength=len(t))
 
         def heard(tags: np.ndarray, mad: np.ndarray) -> None:

@@ -1,13 +1,13 @@
 """A Prometheus server as a source: data scraped from ``softib exporter`` or treydock's exporter, through its HTTP API.
 
-Samples in Prometheus are floats: counters of bytes above 2^53 have lost their last digits. The
-label ``guid`` of an HCA is its PortGUID; if a fabric is given, ports get their NodeGUID.
+Samples in Prometheus are floats, so counters of bytes above 2^53 are rounded. The label ``guid`` of an HCA is its
+PortGUID; if a fabric is given, it is replaced by the NodeGUID.
 
 Two exporters of one fabric (a redundant pair) report the same port at different times, each from
-its own last round; the second exporter's value may be older than the first one's. So the counters
-of a port come from one exporter (labels ``job`` and ``instance``), and increases are computed
-between scrapes of this exporter. Exporters of different ports (one of switches, one of HCAs) are
-combined: each scrape is assigned to the scrape of the first exporter that is nearest in time.
+its own last round; the second exporter's value may be older than the first one's. So the counters of a port are taken
+from only one exporter (labels ``job`` and ``instance``), and increases are computed between scrapes of this exporter.
+If exporters read different ports (one reads switches, one HCAs), their scrapes are combined: each scrape belongs to
+that scrape of the first exporter which is nearest in time.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ __all__ = [
 
 
 Key = tuple[int, int]
-"""(GUID as labelled, portnum)."""
+"""A port: (GUID in the label, portnum)."""
 Target = tuple[str, str, str]
 """An exporter: labels ``job`` and ``instance``, which Prometheus adds to each scraped series, and
 ``shard``, which distinguishes exporters of one fabric (docs/monitoring.md)."""
 
 
 MOST_READINGS, MOST_TARGETS = 4_000_000, 1000
-"""Limits: total number of readings (times of an exporter multiplied by its ports), and number of exporters."""
+"""Limits of the number of readings (scrapes of an exporter multiplied by its ports, of all exporters together), and of
+the number of exporters."""
 
 
 def target_of(labels: Mapping[str, str]) -> Target:
@@ -69,19 +70,18 @@ class Scrapes:
         self._keys: dict[Target, set[Key]] = {}
 
     def add(self, target: Target, field: str, key: Key, values: Iterable[tuple[float, float]], factor: int) -> None:
-        """Add a series of a counter of a port, as (clock time in seconds, value); ``factor``:
-        number of its units in one unit of PerfMgt."""
+        """Add a series of one counter of a port: (clock time in seconds, value). ``factor``: number of the series'
+        units in one unit of PerfMgt."""
         times = self._found.setdefault(target, {})
         self._keys.setdefault(target, set()).add(key)
         for at_s, value in values:
             if not 0 <= value < 2**64:
-                continue  # no counter reads that
+                continue  # no counter has such a value
             times.setdefault(round(at_s * 1e9), {}).setdefault(field, {})[key] = int(value) // factor
             self._samples[target] = self._samples.get(target, 0) + 1
 
     def refuse_too_many(self, url: str) -> None:
-        """Raises :class:`PeerError` if the scrapes cannot be those of exporters, each of which
-        reads its ports only at a few times."""
+        """Raise :class:`PeerError` if there are more scrapes than exporters can produce."""
         readings = sum(len(times) * len(self._keys[target]) for target, times in self._found.items())
         if readings > MOST_READINGS or len(self._found) > MOST_TARGETS:
             raise PeerError(
@@ -96,7 +96,7 @@ class Scrapes:
 
     @property
     def most(self) -> int:
-        """Number of scrapes of the exporter with most scrapes."""
+        """The largest number of scrapes of one exporter."""
         return max(map(len, self._found.values()), default=0)
 
     @property
@@ -105,7 +105,7 @@ class Scrapes:
         return max((t for times in self._found.values() for t in times), default=0) / 1e9
 
     def intervals(self) -> list[Interval]:
-        """Return increases between scrapes, oldest first."""
+        """Return the increases between scrapes, oldest first."""
         owned = self._owned()
         if not owned:
             return []
@@ -122,8 +122,8 @@ class Scrapes:
         return [_joined(parts[at]) for at in sorted(parts)]
 
     def _owned(self) -> dict[Target, list[Key]]:
-        """Return the ports of each exporter: a port belongs to the first exporter that reports it;
-        the exporter with most samples comes first."""
+        """Return the ports of each exporter. A port belongs to the first exporter that reports it; the exporter with
+        the most samples is the first."""
         left = {key for of in self._keys.values() for key in of}
         owned: dict[Target, list[Key]] = {}
         for target in sorted(self._samples, key=lambda t: (-self._samples[t], t)):
@@ -146,7 +146,7 @@ class Scrapes:
 
 
 def _joined(parts: list[Interval]) -> Interval:
-    """Return intervals of different ports as one."""
+    """Return one interval from intervals of different ports."""
     if len(parts) == 1:
         return parts[0]
 
@@ -192,9 +192,9 @@ def observations_of_server(
     time_s: float | None = None,
     node_guids: Mapping[int, int] | None = None,
 ) -> Observations:
-    """Return data of the server at ``url`` for the last ``rounds`` × ``every_s`` seconds, or for those before the
-    clock time ``time_s``. ``fabric``: a source of the ports' NodeGUIDs; ``node_guids``: the NodeGUIDs by PortGUID.
-    Raises :class:`PeerError` if it does not answer, :class:`InputError` if it has no data of a fabric."""
+    """Return the data of the server at ``url`` for the ``rounds`` × ``every_s`` seconds before clock time ``time_s``
+    (None: before now). ``fabric``: a source of the ports' NodeGUIDs; ``node_guids``: the NodeGUIDs by PortGUID. Raises
+    :class:`PeerError` if the server does not answer, :class:`InputError` if it has no data of a fabric."""
     window_s = max(1, round(rounds * every_s))
     scrapes = Scrapes()
     for one in ask(url, f"{SELECTOR}[{window_s}s]", time_s):
@@ -208,7 +208,7 @@ def observations_of_server(
             f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s; two are needed: use "
             f"a longer time, or let it scrape 'softib exporter'"
         )
-    # Cables are those of the last scrape: the server has no present data of an exporter that has stopped.
+    # Cables are those at the last scrape, because the server has no present data from an exporter that has stopped.
     ports, intervals = ports_of_keys(url, scrapes.keys, scrapes.last_s), scrapes.intervals()
     if fabric is not None:
         node_guids = _node_guids(fabric)
@@ -226,12 +226,12 @@ def _node_guids(fabric: str) -> dict[int, int]:
 
 
 def _renamed(guid: np.ndarray, whose: Mapping[int, int]) -> np.ndarray:
-    """Return NodeGUIDs for PortGUIDs; a PortGUID that is missing in ``whose`` is returned unchanged. uint64[n]"""
+    """Return the NodeGUIDs for PortGUIDs (uint64[n]); a PortGUID that is missing in ``whose`` is returned unchanged."""
     return np.array([whose.get(g, g) for g in guid.tolist()], np.uint64)
 
 
 def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> ObservedPorts:
-    """Return the ports under their NodeGUIDs, sorted by them."""
+    """Return the ports with their NodeGUIDs, sorted by these."""
     guid = _renamed(ports.node_guid, whose)
     order = np.lexsort((ports.portnum, guid))
     row = np.empty(len(order), np.int64)
@@ -263,8 +263,7 @@ def ask_range(url: str, query: str, since_s: float, until_s: float, step_s: floa
 
 
 def error_metrics() -> str:
-    """Return a selector of all error counters in :data:`softib.monitor.ranking.ERRORS`, under
-    treydock's names."""
+    """Return a selector for all error counters in :data:`softib.monitor.ranking.ERRORS`, with treydock's names."""
     names = "|".join(c.treydock for c in PORT_COUNTERS if c.field in ERRORS)
     return f"{{__name__=~'infiniband_(switch|hca)_port_({names})_total'}}"
 
@@ -276,7 +275,7 @@ def ports_at(url: str, time_s: float) -> ObservedPorts:
 
 
 def key_of(labels: Mapping[str, str]) -> Key | None:
-    """Return (GUID, portnum) of a series; None if it has none."""
+    """Return (GUID, portnum) from the labels of a series; None if they are missing."""
     guid, portnum = _GUID.fullmatch(labels.get("guid", "")), whole_number(labels.get("port", ""))
     return None if guid is None or portnum is None or portnum > 255 else (int(guid[1], 16), portnum)
 
@@ -312,6 +311,6 @@ def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> Obs
         if key is None or value is None or value < 0:
             continue
         rows = rows_of.get(key[0], []) if "port" not in labels else [row[key]] if key in row else []
-        rate[rows] = value * 8 / 1e9  # each port of an HCA has its own GUID, and no number here
+        rate[rows] = value * 8 / 1e9  # an HCA's ports have different GUIDs, and no portnum in this metric
     guid, number = np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32)
     return ObservedPorts(guid, number, switch, tuple(node), lid, peer, rate)

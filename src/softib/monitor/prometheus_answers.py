@@ -1,5 +1,5 @@
-"""Answers of a Prometheus server's HTTP API, each limited in bytes and in time, and checked,
-because the server is not trusted.
+"""Answers of a Prometheus server's HTTP API. The server is not trusted: the size and the duration of an answer are
+limited, and its content is checked.
 
 No redirect is followed, and no compressed answer is decompressed. Only samples that are numbers are
 kept (Prometheus itself writes NaN and Inf).
@@ -32,10 +32,10 @@ PATIENCE_S = 30.0
 MOST_OCTETS = 128 << 20
 """Maximum size of an answer in bytes: five million samples."""
 MOST_PARTS = 8_000_000
-"""Maximum number of objects and lists in an answer: a valid answer of that size has fewer."""
+"""Maximum number of objects and lists in an answer. A valid answer of :data:`MOST_OCTETS` has fewer."""
 CHUNK = 1 << 18
 LAST_S = 9e9
-"""A clock time after all others."""
+"""A clock time later than any other."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Series:
 
 def answer_of(url: str, call: str, given: dict[str, str]) -> list[Series]:
     """Return the series in the server's answer to ``/api/v1/WHAT`` at ``url``. Raises
-    :class:`PeerError` if the server is not Prometheus, or if its answer is late or too large."""
+    :class:`PeerError` if the server is not Prometheus, or if its answer is too late or too large."""
     address = f"{url.rstrip('/')}/api/v1/{call}?{urllib.parse.urlencode(given)}"
     deadline = time.monotonic() + PATIENCE_S
     try:
@@ -79,8 +79,7 @@ def answer_of(url: str, call: str, given: dict[str, str]) -> list[Series]:
 
 
 def series_of(url: str, data: bytes) -> list[Series]:
-    """Return the series in an answer of the server at ``url``. Raises :class:`PeerError` for other
-    data."""
+    """Return the series in an answer of the server at ``url``. Raises :class:`PeerError` if ``data`` is not valid."""
     if data.count(b"{") + data.count(b"[") > MOST_PARTS:
         raise PeerError(f"{url}: the answer has more than {MOST_PARTS:,} parts; use a shorter time")
     try:
@@ -91,7 +90,7 @@ def series_of(url: str, data: bytes) -> list[Series]:
         result = document["data"]["result"]
         if not isinstance(result, list):
             raise TypeError
-        texts: dict[str, str] = {}  # labels repeat
+        texts: dict[str, str] = {}  # equal texts of labels share one string
         return [_one(one, texts) for one in result]
     except (KeyError, IndexError, TypeError, ValueError, AttributeError):
         raise PeerError(f"{url}: the server is not Prometheus") from None
@@ -116,8 +115,8 @@ def _text(label: str, texts: dict[str, str]) -> str:
 
 
 def _fetched(address: str, deadline: float) -> bytes:
-    """Return the body. Raises the errors of urllib, and :class:`ValueError` for an answer that is
-    too long, late or compressed."""
+    """Return the body of an answer. Raises the errors of urllib, and :class:`ValueError` if the answer is too long, too
+    late or compressed."""
     parts: list[bytes] = []
     size = 0
     with _Deadline(deadline) as limit, _opener(limit).open(address, timeout=PATIENCE_S) as answer:
@@ -134,7 +133,8 @@ def _fetched(address: str, deadline: float) -> bytes:
 
 
 class _Deadline:
-    """Closes the connections of one request at a given time: the timeouts of sockets restart with every byte."""
+    """Closes the connections of one request at a given time. (The timeout of a socket is not enough, since it restarts
+    with every byte.)"""
 
     def __init__(self, deadline: float):
         self.connections: list[socket.socket] = []
@@ -152,7 +152,7 @@ class _Deadline:
             connection.close()
 
     def take(self, connection: socket.socket) -> None:
-        """Add a connection. It is kept by a separate descriptor, because TLS takes over the other one."""
+        """Add a connection. A duplicate of its descriptor is kept, because TLS takes over the original."""
         self.connections.append(socket.socket(fileno=os.dup(connection.fileno())))
 
     def cut(self) -> None:
@@ -163,8 +163,8 @@ class _Deadline:
 
 
 def _opener(limit: _Deadline) -> urllib.request.OpenerDirector:
-    """Return an opener for HTTP and HTTPS only (through a proxy if the environment names one): no
-    redirects, files or FTP."""
+    """Return an opener for HTTP and HTTPS, through a proxy if the environment names one, but without redirects, files
+    and FTP."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

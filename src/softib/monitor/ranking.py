@@ -1,5 +1,5 @@
-"""The most relevant ports and jobs, from one interval: busiest ports, ports with most waiting, ports with errors.
-Jobs are matched to ports by the names of their hosts."""
+"""Rankings of ports and jobs in one interval: the busiest ports, the ports where data waits most, and the ports with
+errors. Jobs are matched to ports by the names of their hosts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ERRORS = (
     "vl15_dropped",
     "port_fec_uncorrectable_block_ctr",
 )
-"""Counters whose increase is an error of the link or a lost packet."""
+"""Counters that count errors of the link or lost packets."""
 ORDERS = ("busy", "waiting", "errors")
 
 
@@ -42,7 +42,7 @@ class PortRow(Result):
     name: str = field(metadata=key("port"))
     """``node[portnum]``."""
     peer: str
-    """Empty: none."""
+    """The port at the other end of the cable; empty if it is unknown."""
     sent_gbps: float
     received_gbps: float
     utilization: float
@@ -54,8 +54,8 @@ class PortRow(Result):
 
 
 def ranked(ports: ObservedPorts, one: Interval, order: str, most: int) -> list[PortRow]:
-    """Return at most ``most`` active ports, sorted by ``order``; ports with equal values by their GUIDs. ``one``
-    has exactly these ports."""
+    """Return at most ``most`` active ports, sorted by ``order``, and with equal values by GUID. ``one`` has exactly the
+    rows of ``ports``."""
     busy, waiting, errors = np.nan_to_num(utilization(one)), np.nan_to_num(wait_ratio(one)), np.zeros(len(one.guid))
     for name in ERRORS:
         if name in one.increase:
@@ -94,17 +94,17 @@ class JobRow(Result):
     name: str = field(metadata=key("job"))
     hosts: int
     seen: int
-    """Number of its hosts that are in the data."""
+    """Number of the job's hosts that are in the data."""
     sent_gbps: float
     received_gbps: float
     waiting: float
     """The largest share of time in which data waited at a host or on the cables to it."""
     errors: int
-    """Increases of the error counters at both ends of these cables."""
+    """Sum of the increases of error counters at both ends of the cables to the job's hosts."""
 
 
 def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) -> list[JobRow]:
-    """Return one row per job; jobs that send most come first. ``one`` has exactly these ports."""
+    """Return one row per job; the jobs that send most come first. ``one`` has exactly the rows of ``ports``."""
     of_host = _ports_of_hosts(ports)
     seconds = np.maximum((one.end_ns - one.begin_ns) / 1e9, 1e-9)
     nothing = np.zeros(len(ports))
@@ -137,7 +137,7 @@ def job_rows(ports: ObservedPorts, one: Interval, jobs: Sequence[ScheduledJob]) 
 
 
 def _ports_of_hosts(ports: ObservedPorts) -> dict[str, list[int]]:
-    """Return the rows of ports by each name that a scheduler may use for their host."""
+    """Return name of a host → rows of its ports, for each name that a scheduler may use for the host."""
     rows_of: dict[str, list[int]] = {}
     for row in np.flatnonzero(~ports.switch).tolist():
         name = ports.node[row]

@@ -1,5 +1,5 @@
-"""One round's reading: the value of every counter of every port, and the levels that each port reports; the
-counters, their attributes, and their widths."""
+"""The reading of one round: the value of every counter of every port, and the levels that each port reports. The module
+also defines the counters, their attributes and their widths."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["ATTRIBUTES", "BELOW_ZERO", "COUNTERS", "DETAILS", "FEC", "MAIN", "At
 
 @dataclass(frozen=True)
 class Attribute:
-    """A PerfMgt attribute and its counting fields; ``totals`` are counters of PortCounters that
-    rise with any of these fields (empty: no other counter shows a change)."""
+    """A PerfMgt attribute and its counting fields; ``totals`` are counters of PortCounters that rise whenever one of
+    these fields rises (empty: there are no such counters)."""
 
     struct: type[Structure]
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ _NOT_COUNTING = ("port_select", "counter_select", "counter_select2")
 
 
 def counter_fields(struct: type[Structure]) -> tuple[str, ...]:
-    """Return counting fields, in wire order."""
+    """Return the counting fields in the order on the wire."""
     return tuple(f.name for f in struct.named() if f.name not in _NOT_COUNTING)
 
 
@@ -57,13 +57,13 @@ DETAILS = (
         ("link_error_recovery_counter", "link_downed_counter"),
     ),
 )
-"""Attributes that are read once at first, then if their totals rose. IBA 16.1.3.5 defines
+"""Attributes that are read once at the beginning, and then only if their totals have risen. IBA 16.1.3.5 defines
 PortRcvErrors and PortXmitDiscards as the sum of these causes, and PortRcvSwitchRelayErrors as that
 of DLID mapping, VL mapping and looping; an expired flow-control watchdog starts recovery of the
-link (7.9.4), which increases other counters. If an agent reports that it lacks one, it is not
-requested until the next discovery."""
+link (7.9.4), which increases other counters. An attribute that an agent does not support is not requested from it until
+the next discovery."""
 FEC = Attribute(perf_optional.PortExtendedSpeedsCounters, counter_fields(perf_optional.PortExtendedSpeedsCounters))
-"""Counters by lane are summed under the field's name, like those by VL."""
+"""FEC counters. Counters of single lanes are summed under the field's name, as are counters of single VLs."""
 MAIN = (PLAIN, EXTENDED)
 ATTRIBUTES = (*MAIN, *DETAILS, FEC)
 
@@ -87,13 +87,12 @@ a real ConnectX-7 reads -40), and has no meaning."""
 class Reading:
     """``n`` ports, in the order of ``guid`` uint64[n], ``portnum`` int32[n].
 
-    ``time_ns`` int64[n]: time at which its counters were read; ``answered`` bool[n]: the right
-    device answered. ``value``: counter → uint64[n]; ``have``: counter → bool[n], read in this
-    round, and not below 0; ``stuck``: counter → bool[n], at the largest value of a field narrower
-    than 64 bits, where it stops (IBA 16.1.3.5). ``at_most``: counter → bool[n], True where the
-    value is an upper limit (for a tool that prints only values above a threshold). ``level`` →
-    float64[n], NaN unknown. ``lanes``: uint64[n, 12], FEC corrections on each lane (None: not
-    read).
+    ``time_ns`` int64[n]: the time at which a port's counters were read; ``answered`` bool[n]: the device to which the
+    port belongs answered. ``value``: counter → uint64[n]; ``have``: counter → bool[n], read in this round, and not
+    below 0; ``stuck``: counter → bool[n], at the largest value of a field narrower than 64 bits, where it stops (IBA
+    16.1.3.5). ``at_most``: counter → bool[n], True where the value is an upper limit (for a tool that prints only
+    values above a threshold). ``level`` → float64[n], NaN unknown. ``lanes``: uint64[n, 12], FEC corrections on each
+    lane (None: not read).
     """
 
     guid: np.ndarray
@@ -116,7 +115,8 @@ class Reading:
         return len(self.guid)
 
     def put(self, name: str, rows: np.ndarray, values: np.ndarray, largest: int) -> None:
-        """Store ``values`` of the counter ``name`` of ``rows``, from a field that stops at ``largest``."""
+        """Store ``values`` of counter ``name`` for ``rows``; they come from a field whose largest value is
+        ``largest``."""
         if name not in self.value:
             n = len(self)
             self.value[name], self.have[name], self.stuck[name] = (
@@ -150,7 +150,7 @@ class Reading:
                 self.stuck[name][rows] = (values == np.uint64(f.mask)).any(axis=1)
 
     def forget(self, rows: np.ndarray) -> None:
-        """Drop the data of ``rows``, for which another device answered."""
+        """Drop the data of ``rows``, because another device has answered in place of theirs."""
         self.answered[rows] = False
         for have in self.have.values():
             have[rows] = False

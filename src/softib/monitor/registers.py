@@ -1,5 +1,5 @@
-"""Data of Mellanox devices through their vendor class: firmware and board (as in ``vendstat -N``), and through
-AccessRegisterGMP, if supported, modules and the histograms of RS-FEC."""
+"""Data that is read from Mellanox devices with their vendor class: firmware and board (as ``vendstat -N`` does), and,
+if AccessRegisterGMP is supported, modules and the histograms of RS-FEC."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["HISTOGRAM", "Registers", "with_firmware"]
 
 
 MELLANOX = "0x0002c9"
-"""VendorID in NodeInfo of devices with the class."""
+"""VendorID in the NodeInfo of devices that have Mellanox's vendor class."""
 EXT_AT = GeneralInfo.sw_major.byte - 1
 
 
 def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarray]:
     """Return ``targets`` with ``text["firmware"]`` and ``text["device"]`` (the PSID) for ports of
-    answering devices; the others keep "" and their DeviceID. Also returns the agents with readable
-    registers (bool[e])."""
+    answering devices; other ports keep "" and their DeviceID. Return also the agents whose registers can be read
+    (bool[e])."""
     t = targets
     _, first = np.unique(t.end, return_index=True)
     wanted = np.flatnonzero(t.ports.text["vendor"][first] == MELLANOX)
@@ -54,7 +54,7 @@ def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarra
 
 
 def _version(data: np.ndarray) -> str:
-    """Return the extended version if the device has one other than 0.0.0."""
+    """Return the firmware version: the extended one, unless it is 0.0.0."""
     device = int(GeneralInfo.device_id.get(data))
     parts: tuple[int, ...] = ()
     if any(first <= device <= last for first, last in EXT_FW_DEVICES):
@@ -70,11 +70,10 @@ HISTOGRAM = tuple(f"fec_codewords_{k}" for k in range(r.BINS))
 
 
 class Registers:
-    """Register data of ``targets``, round by round. ``able`` bool[n]: ports of devices with readable
+    """Reads register data of ``targets`` in each round. ``able`` bool[n]: ports of devices with readable
     registers; ``fec`` bool[n]: ports that count FEC results.
 
-    The code of each port, and whether it has a module, are read once: ports without a module are
-    not read again before the next discovery.
+    The FEC code of each port, and whether the port has a module, are read once after each discovery.
     """
 
     def __init__(self, gets: PacedGets, targets: Targets, able: np.ndarray, fec: np.ndarray):
@@ -86,12 +85,12 @@ class Registers:
         self._image[rows], self._plugged[rows] = images, images.any(axis=1)
 
     def texts(self) -> dict[str, np.ndarray]:
-        """Return the identity of the modules, as columns of ``ObservedPorts.text``; none without
-        module data."""
+        """Return the identity of the modules, as columns of ``ObservedPorts.text``; empty without module data."""
         return module_texts(self._image) if self._plugged.any() else {}
 
     def histograms(self, reading: Reading) -> None:
-        """Store codewords by their number of symbols corrected by RS-FEC, and the largest correctable number."""
+        """Store the number of codewords for each number of symbols that RS-FEC corrected in them, and the largest
+        number of symbols that it can correct."""
         rows, bins = read_histograms(
             self.gets, self.targets, np.flatnonzero(reading.answered & ~np.isnan(self._corrects))
         )
@@ -101,7 +100,8 @@ class Registers:
             reading.level["fec_corrects"] = np.where(reading.answered, self._corrects, np.nan)
 
     def modules(self, reading: Reading, due: np.ndarray) -> None:
-        """Store measurements of modules, read from the ports ``due``; for the other ports as last read."""
+        """Store measurements of modules. They are read from the ports ``due``; the other ports keep the measurements
+        that were read last."""
         if not self._plugged.any():
             return
         wanted = np.flatnonzero(due & reading.answered & self._plugged)
@@ -142,14 +142,13 @@ def _read(
 
 
 def read_modules(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows with an answer about the module in the port, and the images (uint8[k, 208],
-    zeros: no module)."""
+    """Return the rows that answered, and the images of the modules in these ports (uint8[k, 208]; zeros: no module)."""
     batch = _register_gets(r.PDDR, targets, rows, page_select=r.MODULE_PAGE, module_info_ext=1)
     return _read(gets, targets, rows, batch, r.PortRegister.size, r.ModuleInfo.size)
 
 
 def read_histograms(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows that answered, and their codewords by bin (uint64[k, 16])."""
+    """Return the rows that answered, and the number of their codewords in each bin (uint64[k, 16])."""
     batch = _register_gets(r.PPCNT, targets, rows, group=r.HISTOGRAM_GROUP)
     heard, octets = _read(gets, targets, rows, batch, r.PortRegister.size, r.FecHistogram.size)
     return heard, r.FecHistogram.hist.get(octets)[:, : r.BINS].astype(np.uint64)

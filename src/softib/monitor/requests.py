@@ -1,5 +1,5 @@
-"""Gets of performance and subnet management by LID, made from columns, and their pacing: the number
-of requests in flight at a device is limited."""
+"""Batches of Gets of performance and subnet management, addressed by LID. They are sent with a limit of the number of
+requests in flight at a device."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from softib.monitor.targets import Targets
 __all__ = ["PacedGets", "PerDevice", "perf_gets", "port_gets", "sa_gets", "smp_gets", "vendor_gets"]
 
 PORT_SELECT_AT = DATA_AT + 1
-"""Byte of PortSelect in every counting PerfMgt attribute (IBA 16.1.3)."""
+"""Offset of PortSelect in every PerfMgt attribute with counters (IBA 16.1.3)."""
 Heard = Callable[[np.ndarray, np.ndarray], None]
-"""Called with tags (int64[n]) and MADs (uint8[n, 256]) of answers with status 0."""
+"""Called for answers with status 0: with the tags of their requests (int64[n]), and the MADs (uint8[n, 256])."""
 Lost = Callable[[np.ndarray, bool], None]
-"""Called with tags, and whether the agent reported that it does not support the attribute (False:
-no answer, or another refusal, which may be temporary)."""
+"""Called for requests without such an answer: with their tags, and whether the agent reported that it does not support
+the attribute (False: it did not answer, or refused for a reason that may be temporary)."""
 UNSUPPORTED, STATUS_CODE = 0x0C, 0x1C
 """Status "method and attribute combination not supported", and the bits of the status with this code (IBA 13.4.7)."""
 
@@ -51,7 +51,7 @@ def vendor_gets(mgmt_class: int, attr: int, lid: np.ndarray) -> MadBatch:
 
 
 def sa_gets(attr: int, lid: np.ndarray) -> MadBatch:
-    """Return SubnAdmGet of one attribute from the administrations at ``lid`` (class version 2, IBA
+    """Return SubnAdmGet of one attribute from the subnet administrators at ``lid`` (class version 2, IBA
     15.2.1)."""
     batch = _gets(MgmtClass.SUBN_ADM, attr, lid)
     MadHeader.class_version.set(batch.mad[:, : MadHeader.size], 2)
@@ -80,7 +80,7 @@ def _gets(mgmt_class: MgmtClass, attr: int, lid: np.ndarray) -> MadBatch:
 
 
 class PerDevice:
-    """Waiting requests, in an order that visits the devices in turn; :meth:`take` returns the
+    """Requests that wait to be sent, ordered so that consecutive ones go to different devices. :meth:`take` returns the
     requests that may be sent now.
 
     ``device`` int32[n]: the device of each request; ``most``: maximum number of requests in flight at one device.
@@ -98,7 +98,7 @@ class PerDevice:
         return len(self._order) - self._at + len(self._held)
 
     def take(self, room: int) -> np.ndarray:
-        """Return at most ``room`` requests. Requests to silent devices are dropped: see :meth:`dropped`."""
+        """Return at most ``room`` requests. Requests to silent devices are dropped (see :meth:`dropped`)."""
         fresh = max(0, room - len(self._held))
         candidates = np.concatenate([self._held, self._order[self._at : self._at + fresh]])
         self._at = min(len(self._order), self._at + fresh)
@@ -119,7 +119,7 @@ class PerDevice:
 
 
 def rank_in_group(group: np.ndarray) -> np.ndarray:
-    """Return the number of earlier entries with the same value. int64[n]"""
+    """Return, for each entry, the number of earlier entries with the same value (int64[n])."""
     order = np.argsort(group, kind="stable")
     sorted_group = group[order]
     first = np.searchsorted(sorted_group, sorted_group, "left")
@@ -139,7 +139,7 @@ class PacedGets:
 
     @property
     def sent(self) -> int:
-        """Requests and repetitions."""
+        """Number of requests sent, including repetitions."""
         return self.transactor.sent
 
     def run(
@@ -148,7 +148,7 @@ class PacedGets:
         """Send every row of ``batch`` to its ``device`` and wait until all are answered or abandoned; returns the
         silent devices (bool[devices]).
 
-        Remaining requests to a silent device are not sent, and not reported to ``lost``.
+        If a device is silent, its remaining requests are not sent, and ``lost`` is not called for them.
         """
         t, queue = self.transactor, PerDevice(device, devices, self.most)
         inbox: MadBatch | None = None

@@ -1,5 +1,5 @@
-"""The ports and cables that an exporter has seen. Items that are down stay known until they come
-back, are moved, or are removed.
+"""The ports and cables that an exporter has seen. A port or cable that is down is remembered until it comes back, is
+moved, or is removed.
 
 A discovery finds only answering devices, so it does not contain a dead switch. This memory is kept
 in a file of the exporter, so that a restart does not lose it.
@@ -30,7 +30,7 @@ __all__ = ["SeenPort", "SeenPorts", "forget", "locked", "names_cable", "stamp_of
 DOWN = 1
 """PortInfo.PortState."""
 COMMON = 0.5
-"""Share of the smaller fabric's devices below which a file belongs to another fabric."""
+"""A file belongs to another fabric if less than this share of the smaller fabric's devices are in both."""
 Key = tuple[int, int]
 
 
@@ -48,13 +48,13 @@ class SeenPort:
 
     @property
     def place(self) -> str:
-        """``leaf-1[3]``."""
+        """The port's name, for example ``leaf-1[3]``."""
         return f"{self.node}[{self.key[1]}]"
 
 
 class SeenPorts:
-    """Ports by key in :attr:`ports`, stored in ``path`` (None: only in memory). Items that are down
-    for ``keep_s`` seconds are removed (0: they are never removed)."""
+    """Ports by key in :attr:`ports`, stored in ``path`` (None: only in memory). Ports that are down for ``keep_s``
+    seconds are removed (0: never)."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class SeenPorts:
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
         """NodeGUIDs of the devices that answered in one of the last two rounds (two, because a device that becomes
-        unreachable during a round does not answer the rest of it)."""
+        unreachable during a round has answered only part of it)."""
         self._silent = np.zeros(0, np.uint64)
         self._expected: dict[Key, SeenPort] = {}
         self._shape: tuple[object, bytes, bytes] | None = None
@@ -83,14 +83,14 @@ class SeenPorts:
         fell: np.ndarray | None = None,
     ) -> bool:
         """Add one round; return whether anything changed. ``silent``: NodeGUIDs of devices that did not answer;
-        ``fell``: ports that counted LinkDowned since the previous round (bool[n]). A link that failed since then
-        was up before, and counts as down from the next round on."""
+        ``fell``: ports that counted LinkDowned since the previous round (bool[n]). If a link is down and has failed
+        since the previous round, it counts as down only from the next round on."""
         quiet = np.isin(ports.node_guid, silent[np.isin(silent, self._silent)])
         self._silent = silent
         state = reading.level.get("state", np.full(len(reading), np.nan))
         unread = np.where(quiet, 0.0, DOWN + 1.0)
         says = np.where(reading.answered & ~np.isnan(state), state, unread)
-        # PortState of each end; 0: its device does not answer.
+        # PortState of each end; 0 if the end's device does not answer.
         other = np.where(ports.peer >= 0, says[np.maximum(ports.peer, 0)], 0.0)
         linked = np.where(says > 0, says, other) > DOWN
         if fell is not None and fell.any():
@@ -111,19 +111,19 @@ class SeenPorts:
         return True
 
     def expect(self, ports: ObservedPorts) -> None:
-        """Expect these ports from the next round on; for a shard, its ports and their far ends."""
+        """Add these ports to the known ones in the next round; for a shard, only its ports and the far ends of their
+        cables."""
         kept = np.ones(len(ports), bool) if self.shard is None else self.shard.holds(ports.node_guid)
         kept |= (ports.peer >= 0) & kept[ports.peer]
         self._expected = {p.key: replace(p, down_since=None) for p, k in zip(_of(ports), kept, strict=True) if k}
         self._shape = None
 
     def down(self) -> list[SeenPort]:
-        """Return ports whose link or device is down."""
+        """Return the ports whose link or device is down."""
         return [p for p in self.ports.values() if p.down_since is not None]
 
     def of_shard(self, ports: Iterable[SeenPort]) -> list[SeenPort]:
-        """Return those of ``ports`` whose device belongs to the shard: the others are far ends of
-        its cables."""
+        """Return those of ``ports`` whose device belongs to the shard. (The others are the far ends of cables.)"""
         listed = list(ports)
         if self.shard is None:
             return listed
@@ -139,8 +139,8 @@ class SeenPorts:
     # -- the file --
 
     def _before(self, present: set[int]) -> dict[Key, SeenPort]:
-        """Return the previous state: the file's contents, if another process has written it since,
-        and the expected items."""
+        """Return the previous state: from the file if another process has written it since, with the expected ports
+        added."""
         if self.path is None or stamp_of(self.path) == self._stamp:
             before = self.ports
         else:
@@ -168,15 +168,15 @@ class SeenPorts:
 
 
 def names_cable(port: SeenPort, other: SeenPort) -> bool:
-    """Return whether ``port`` has the cable to ``other``. The name is that of the switch, whose counters outlive a
-    host's restart; between two nodes of the same type, of the lower GUID."""
+    """Return whether the cable between ``port`` and ``other`` is named after ``port``. It is named after the switch,
+    whose counters outlive a host's restart; if both nodes have the same type, after the lower GUID."""
     return (not port.switch, port.key) < (not other.switch, other.key)
 
 
 def forget(memory: Path, names: Sequence[str]) -> list[SeenPort]:
-    """Remove items that are down from ``memory`` and from those of shards, and return them: all
-    items, or the devices and ports ``names`` (``leaf-1``, ``leaf-1[3]``, a GUID) with the other
-    ends of their cables. Raises :class:`UnknownName` for names that are not down."""
+    """Remove ports that are down from ``memory`` and the memories of its shards, and return them: all such ports, or
+    those that ``names`` names (``leaf-1``, ``leaf-1[3]``, a GUID) and the other ends of their cables. Raises
+    :class:`UnknownName` for names that are not down."""
     present = [p for p in shard_memories(memory) if p.exists()]
     if not present:
         raise InputError(f"{memory}: no exporter has a memory there; start 'softib exporter' first")
@@ -215,8 +215,8 @@ def _of(ports: ObservedPorts) -> list[SeenPort]:
 def _merged(
     before: Mapping[Key, SeenPort], now: list[SeenPort], linked: list[bool], now_s: float
 ) -> dict[Key, SeenPort]:
-    """Return items that were seen before, and present items. An earlier port of a present device is omitted if its
-    cable now leads to another port."""
+    """Return the ports that were seen before together with the present ones. An earlier port of a present device is
+    left out if its cable is now plugged into another port."""
     before = _renamed(before, now)
     merged: dict[Key, SeenPort] = {}
     present = {p.key[0] for p in now}
@@ -235,8 +235,8 @@ def _merged(
 
 
 def _renamed(before: Mapping[Key, SeenPort], now: list[SeenPort]) -> Mapping[Key, SeenPort]:
-    """Return ``before`` with present GUIDs, if a device with another GUID has a name that was
-    unique and still is: a new board, or a plan without GUIDs."""
+    """Return ``before`` with the present GUIDs of devices: a device has another GUID if its board was replaced, or if
+    the plan states no GUIDs. It is recognised by its name, if this was unique and still is."""
     present = {p.key[0]: p.node for p in now}
     absent = {p.key[0]: p.node for p in before.values() if p.key[0] not in present}
     if not absent:
@@ -278,7 +278,7 @@ def _write(path: Path, ports: Mapping[Key, SeenPort]) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write ``text`` so that the file is complete or absent. Raises :class:`OSError`."""
+    """Write ``text`` so that the file is always either complete or absent. Raises :class:`OSError`."""
     part = path.with_name(path.name + ".part")
     part.write_text(text)
     os.replace(part, path)
@@ -320,7 +320,7 @@ def stamp_of(path: Path | None) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def locked(path: Path | None) -> Iterator[None]:
-    """Prevent other processes from writing during the block; if the directory cannot be written, :func:`_write`
+    """Prevent other processes from writing during the block; if the directory cannot be written, a later :func:`_write`
     reports it."""
     lock: Iterable[int] = ()
     if path is not None:

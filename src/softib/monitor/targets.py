@@ -1,4 +1,4 @@
-"""Targets of polling: the ports found by a discovery, the LIDs of their agents, and the agents' capabilities."""
+"""The ports to poll, which a discovery has found, and the LIDs of their agents."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 
 def rate_gbps(info: np.ndarray) -> np.ndarray:
-    """Return the ports' data rates in Gb/s by their PortInfo (uint8[n, 64]); 0 if the link is down.
-    float64[n]"""
+    """Return the data rates in Gb/s of ports from their PortInfo (uint8[n, 64]); 0 if the link is down (float64[n])."""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
     return np.where(up, data_gbps(codes, _LANES[PortInfo.link_width_active.get(info)]), 0.0)
@@ -34,8 +33,8 @@ _LANE_GBPS = np.array([np.nan, *(s.lane_gbps for s in SPEEDS)])
 
 
 def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return active lanes of ports by their PortInfo, and the signalling rate of a lane in Gb/s;
-    NaN if the link is down. float64[n] each"""
+    """Return the number of active lanes of ports, and the signalling rate of a lane in Gb/s, from their PortInfo; NaN
+    if the link is down (float64[n] each)."""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
     lanes = _LANES[PortInfo.link_width_active.get(info)].astype(np.float64)
@@ -44,8 +43,7 @@ def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
     """Return the data rate in Gb/s at which each link could train, from the capabilities of both
-    ends in PortInfo (``peer``: row of the other end, -1 unknown); NaN if one end is unknown.
-    float64[n]"""
+    ends in PortInfo (``peer``: row of the other end, -1 unknown); NaN if one end is unknown (float64[n])."""
     code = np.zeros(len(info), np.int64)
     for s in SPEEDS:
         if s.ext2_bit:
@@ -53,7 +51,7 @@ def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
         elif s.ext_bit:
             has = (PortInfo.link_speed_ext_supported.get(info) & s.ext_bit) > 0
         elif s.mlnx_bit:
-            continue  # FDR10: in a vendor's attribute, not in PortInfo
+            continue  # FDR10 is not in PortInfo, but in a vendor's attribute
         else:
             has = (PortInfo.link_speed_supported.get(info) & s.speed_bit) > 0
         code[has] = s.code
@@ -71,11 +69,10 @@ def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
 class Targets:
     """``n`` ports of ``d`` devices, which are reached through ``m`` end ports (LIDs).
 
-    ``ports`` sorted by (NodeGUID, portnum); ``device`` int32[n]: the node of each
-    (``device_guid`` uint64[d], ascending); ``end`` int32[n]: the end port whose LID reaches its
-    agent; ``end_lid`` uint16[m], ``end_device`` int32[m], ``end_portnum`` uint8[m] (0: port 0 of a
-    switch); ``info`` uint8[n, 64]: PortInfo as read by discovery; ``modifier`` uint32[n]: the
-    AttributeModifier of PortInfo of each port.
+    ``ports``: sorted by (NodeGUID, portnum); ``device`` int32[n]: each port's node (``device_guid`` uint64[d],
+    ascending); ``end`` int32[n]: the end port whose LID reaches the port's agent; ``end_lid`` uint16[m], ``end_device``
+    int32[m], ``end_portnum`` uint8[m] (0: port 0 of a switch); ``info`` uint8[n, 64]: PortInfo as read by discovery;
+    ``modifier`` uint32[n]: the AttributeModifier of PortInfo of each port.
     """
 
     ports: ObservedPorts
@@ -93,18 +90,18 @@ class Targets:
 
     @property
     def dlid(self) -> np.ndarray:
-        """LID of the agent of each port. uint16[n]"""
+        """LID of each port's agent (uint16[n])."""
         return np.asarray(self.end_lid[self.end])
 
     def with_text(self, name: str, texts: np.ndarray) -> Targets:
-        """Return the same with one more column of ``ports.text``."""
+        """Return these targets with another column in ``ports.text``."""
         return replace(self, ports=replace(self.ports, text={**self.ports.text, name: texts}))
 
 
 def targets_of(db: Database, before: ObservedPorts | None = None, shard: Shard | None = None) -> Targets:
-    """Return the ports with a link, of devices with a LID, from the results of a discovery, and the ports of
-    ``before`` of these devices, whose links may be down. Only ports of ``shard`` (None: all ports) and the far ends
-    of their cables are returned."""
+    """Return the ports of devices that have a LID: those for which the discovery found a link, and those in ``before``,
+    whose links may be down now. Only ports of ``shard`` (None: all ports) and the far ends of their cables are
+    returned."""
     number = db.port_num.astype(np.int64)
     node = db.port_node.astype(np.int64)
     on_switch = db.is_switch[node]
@@ -163,7 +160,7 @@ def _names(db: Database) -> list[str]:
 
 
 def _texts(db: Database, node: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return vendor, chip and port (PortGUID; for a switch's ports that of its port 0) from NodeInfo."""
+    """Return texts from NodeInfo: vendor, chip, and PortGUID (for all ports of a switch, that of port 0)."""
     vendor = np.array([f"{v:#08x}" for v in db.vendor_id.tolist()], object)
     device = np.array([str(v) for v in db.device_id.tolist()], object)
     system = np.array([f"{v:#018x}" for v in db.sys_guid.tolist()], object)

@@ -1,10 +1,10 @@
-"""UFM telemetry in files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry endpoint. They contain
-one sample per port; two files make an interval.
+"""UFM telemetry in files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry endpoint. A file has
+one sample per port; two files give an interval.
 
 Names: samples of UFM's fluentd plug-in (``Infiniband_LinkDowned_u_Errors``) and UFM's telemetry CSV
 (``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb`` is in bytes, despite its
-name: a management datagram is 288 bytes in the published sample. Columns missing in these tables
-are ignored.
+name: in the published sample, a management datagram increases it by 288. Columns that are not in these tables are
+ignored.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ COUNTERS: dict[str, tuple[str, int]] = {
     "Link_Down_IB": ("link_downed_counter", 1),
 }
 COUNTERS |= {f"hist{k}": (f"fec_codewords_{k}", 1) for k in range(16)}
-"""UFM's name → (counter, number of UFM's units in one of PerfMgt's). ``hist0`` … ``hist15``:
-codewords by the symbols that RS(544,514) corrected in them (mstflint: pphcr, hist_type 1)."""
+"""UFM's name → (counter, number of UFM's units in one unit of PerfMgt). ``hist0`` … ``hist15``:
+number of codewords in which RS(544,514) corrected 0 … 15 symbols (mstflint: pphcr, hist_type 1)."""
 KP4_CORRECTS = 15.0
 LEVELS = {
     "Total_Raw_BER": "pre_fec_ber",
@@ -71,14 +71,15 @@ _NAME = ("node_description", "Node_Name")
 _SPELLED = {
     re.sub(r"[^a-z0-9]", "", name.lower()): name for name in (*COUNTERS, *LEVELS, *_GUID, *_PORT, *_TIME, *_NAME)
 }
-"""Column names in the tools' spellings: ``Node GUID`` and ``NodeGUID``, ``raw_ber`` and ``Raw BER``."""
+"""Spelling without case and punctuation → column name: tools write ``Node GUID`` or ``NodeGUID``, ``raw_ber`` or ``Raw
+BER``."""
 _DELIMITERS = ",;\t|"
 _LARGEST = 2**64 - 1
 
 
 @dataclass
 class Sample:
-    """One port at one time (0: the sample states no time). ``node``: the NodeDescription ("": not stated)."""
+    """The sample of one port at one time (0: it states no time). ``node``: the NodeDescription ("": not stated)."""
 
     guid: int
     portnum: int
@@ -95,14 +96,14 @@ def is_telemetry(file: str) -> bool:
     except UnreadableFile:
         return False
     names, _ = _header(start.split("\n", 1)[0])
-    telemetry = any(n in COUNTERS or n in LEVELS for n in names)  # other formats have the columns of ports, too
+    telemetry = any(n in COUNTERS or n in LEVELS for n in names)  # GUID and port columns are not enough
     as_csv = telemetry and any(n in names for n in _GUID) and any(n in names for n in _PORT)
     return as_csv or (start[:1] in ("{", "[") and '"values"' in start and '"node_guid"' in start)
 
 
 def read_telemetry(file: str) -> tuple[list[Sample], list[Problem]]:
-    """Return the newest sample of each port, sorted by (NodeGUID, portnum), and the unreadable data. Raises
-    :class:`UnreadableFile` for other JSON or CSV."""
+    """Return the newest sample of each port, sorted by (NodeGUID, portnum), and descriptions of unreadable data. Raises
+    :class:`UnreadableFile` if the JSON or CSV has another format."""
     problems = Problems(file)
     newest: dict[tuple[int, int], Sample] = {}
     for number, row in enumerate(_rows(file, "\n".join(read_lines(Path(file), problems))), 1):
@@ -134,11 +135,11 @@ def _rows(file: str, text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _header(line: str) -> tuple[list[str], str]:
-    """Return the names of a CSV's columns, in the spelling of this module's tables, and its delimiter."""
+    """Return the column names of a CSV, as this module's tables spell them, and its delimiter."""
     delimiter = max(_DELIMITERS, key=line.count)
     try:
         names = next(csv.reader([line.rstrip("\r")], delimiter=delimiter), [])
-    except csv.Error:  # binary, or one endless line
+    except csv.Error:  # a binary file, or one very long line
         names = []
     return [_SPELLED.get(re.sub(r"[^a-z0-9]", "", n.lower()), n) for n in names], delimiter
 

@@ -1,4 +1,4 @@
-"""Consecutive rounds of one subnet, with their combined results."""
+"""Reads consecutive rounds of one subnet, and keeps their results."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from softib.monitor.reading import Reading
 __all__ = ["Watch"]
 
 KEPT = 120
-"""Number of intervals kept; older ones are in the history, if there is one."""
+"""Number of intervals that are kept. Older ones are only in the history, if there is one."""
 
 
 class Watch:
-    """Reads ``opened`` round by round. ``round`` is the last round, ``interval`` its increases
-    (None: it is the first round), ``manager`` the state of the subnet manager."""
+    """Reads ``opened`` round by round. ``round``: the last round; ``interval``: the increases since the round before it
+    (None after the first round); ``manager``: the state of the subnet manager."""
 
     def __init__(self, opened: Opened, pace: Pace | None = None, keep: int = KEPT):
         self.opened = opened
@@ -58,7 +58,7 @@ class Watch:
 
     @property
     def ports(self) -> ObservedPorts:
-        """Every port that has been read in any round."""
+        """All ports that were read in any round."""
         return self._ports
 
     @property

@@ -1,6 +1,5 @@
-"""Rules for planning a fabric: designs for a demand, the effect of growth, positions of racks and lengths of cables,
-costs, and the choice between InfiniBand and Ethernet.
+"""Planning of a fabric: designs for a demand, the effect of growth, positions of racks and lengths of cables, costs,
+and the choice between InfiniBand and Ethernet.
 
-Everything here is computed from arguments, without a subnet manager or a simulator; :mod:`softib.analysis.planning`
-runs these for a design.
+This package uses no subnet manager and no simulator; :mod:`softib.analysis.planning` runs these for a design.
 """

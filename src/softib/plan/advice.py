@@ -1,7 +1,7 @@
 """Rules, with reasons, that decide between InfiniBand and Ethernet.
 
-The rules are those of practitioners (the numbers are theirs, see :data:`RULES`); :func:`softib.advise` adds the
-time and cost from a simulation of the workload.
+The rules and their numbers come from practitioners (:data:`RULES` names the sources). :func:`softib.advise` adds time
+and cost from a simulation of the workload.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ Kind = Literal["training", "mpi", "storage", "service", "independent"]
 SMALL_HOSTS = 16
 """Number of nodes below which Ethernet is sufficient for jobs without GPUs."""
 SMALL_GPUS = 64
-"""GPUs below which cost decides."""
+"""Number of GPUs below which cost decides."""
 MANY_GPUS = 1000
 """Number of GPUs from which InfiniBand is usual."""
 SYNCHRONOUS_GPUS = 256
-"""Number of GPUs from which an exchange of gradients every few hundred milliseconds requires InfiniBand."""
+"""From this number of GPUs on, exchanging gradients every few hundred milliseconds requires InfiniBand."""
 STEP_MS = 500.0
 """Time that counts as a few hundred milliseconds."""
 CALLS_A_SECOND = 1000.0
 """Rate of ``MPI_Allreduce`` calls per second that counts as thousands."""
 DOZENS = 24
-"""Number of nodes of such a job that counts as dozens."""
+"""Number of nodes from which a job with thousands of collective calls per second requires InfiniBand: the guides say
+dozens."""
 BUSY = 0.05
 """Share of the time in communication below which a job is embarrassingly parallel."""
 
@@ -54,8 +55,8 @@ class Facts:
 
 @dataclass(frozen=True)
 class Opinion:
-    """One applicable rule, which supports ``verdict`` because of ``reason``. ``decides``: the rule outweighs all
-    rules that do not decide."""
+    """A rule that applies. It supports ``verdict`` because of ``reason``. ``decides``: the rule outweighs all rules
+    without this mark."""
 
     verdict: Verdict
     reason: str
@@ -64,8 +65,8 @@ class Opinion:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: if ``applies`` holds, ``reason`` (a format of ``f``, the facts) supports
-    ``verdict``."""
+    """A rule: if ``applies`` is true of the facts, it supports ``verdict``. ``reason``: its text, a format string in
+    which ``f`` is the facts."""
 
     verdict: Verdict
     applies: Callable[[Facts], bool]
@@ -160,7 +161,7 @@ def opinions(facts: Facts) -> tuple[Opinion, ...]:
 
 
 def verdict_of(given: tuple[Opinion, ...]) -> Verdict:
-    """Return the verdict of the first rule that decides, otherwise of the first that prefers a
+    """Return the verdict of the first rule that decides. If none decides, return that of the first rule that prefers a
     network, otherwise ``either``."""
     for opinion in given:
         if opinion.decides:

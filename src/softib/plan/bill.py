@@ -22,7 +22,7 @@ from softib.plural import counted
 __all__ = ["COLUMNS", "Bill", "Item", "Part", "bill_of", "spares", "workbook"]
 
 CONFIDENCE = 0.99
-"""Probability that the spares last until they are replaced."""
+"""Probability with which the spares must be sufficient until they are restocked."""
 ROLES = {
     "cable": "{medium} cable, {metres:g} m",
     "splitter": "{medium} splitter cable, one cage to two hosts, {metres:g} m",
@@ -35,8 +35,9 @@ COLUMNS = ("item", "part", "count", "spares", "price_low", "price_high", "total_
 
 @dataclass(frozen=True)
 class Item:
-    """A line: ``count`` needed and ``spares`` in addition (None: the book has no failure rate); ``price`` of one (None:
-    not in the book). ``role``: switch, adapter, management, patch or one of :class:`~softib.plan.plugs.Order`'s."""
+    """A line of a bill. ``count``: number of pieces needed; ``spares``: number in addition (None: the book has no
+    failure rate); ``price``: that of one piece (None: not in the book). ``role``: switch, adapter, management, patch,
+    or a role of :class:`~softib.plan.plugs.Order`."""
 
     role: str
     medium: str
@@ -49,7 +50,7 @@ class Item:
 
     @property
     def pieces(self) -> int:
-        """Items that are ordered."""
+        """Number of pieces to order."""
         return self.count + (self.spares or 0)
 
     def row(self) -> tuple[Any, ...]:
@@ -80,12 +81,12 @@ class Bill:
 
     @property
     def low(self) -> float:
-        """Smallest sum of the items with a price."""
+        """Sum of the lowest prices, over items with a price."""
         return sum(i.pieces * i.price.low for i in self.items if i.price is not None)
 
     @property
     def high(self) -> float:
-        """Largest sum of the items with a price."""
+        """Sum of the highest prices, over items with a price."""
         return sum(i.pieces * i.price.high for i in self.items if i.price is not None)
 
     @property
@@ -94,7 +95,8 @@ class Bill:
         return tuple(i for i in self.items if i.price is None and i.pieces)
 
     def csv(self) -> str:
-        """Return the items as CSV with :data:`COLUMNS`. Cells of unknown prices are empty, as ``source`` says."""
+        """Return the items as CSV with :data:`COLUMNS`. Cells of unknown prices are empty; the column ``source`` then
+        says that the book has none."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -110,9 +112,8 @@ class Bill:
 
 
 def spares(count: int, fail_a_month: float, months: float) -> int:
-    """Return the smallest number of spares that is sufficient for ``months`` with a probability of
-    :data:`CONFIDENCE`, if failures of ``count`` devices are a Poisson process of ``fail_a_month``
-    each."""
+    """Return the smallest number of spares that is sufficient for ``months`` with a probability of :data:`CONFIDENCE`.
+    The failures of ``count`` devices are a Poisson process; each device fails at the rate ``fail_a_month``."""
     mean = count * fail_a_month * months
     term = below = math.exp(-mean)
     n = 0
@@ -137,8 +138,8 @@ class Part:
 def bill_of(
     parts: Sequence[Part], book: CostBook, management_switches: int = 0, patches: Sequence[tuple[float, int]] = ()
 ) -> Bill:
-    """Return the bill of ``parts``, with ``management_switches``, and with ``patches`` for the cables to them, as
-    (metres, number)."""
+    """Return the bill of ``parts``, of ``management_switches``, and of the cables to these: ``patches`` are (metres,
+    number)."""
     items = [item for part in parts for item in _items(part, book, len(parts) > 1)]
     running = book.running
     items.append(

@@ -1,4 +1,4 @@
-"""Cables, bills and costs in the form of documents."""
+"""Documents (results as JSON) about cables, bills and costs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BillOfMaterials(Result):
 
 
 def bill_of_materials(bill: Bill) -> BillOfMaterials:
-    """Return a bill in the form of documents."""
+    """Return the document of a bill."""
     without = [item.text for item in bill.open]
     return BillOfMaterials(
         bill.currency, bill.date, bill.low, bill.high, without, [BillItem(*item.row()) for item in bill.items]
@@ -92,7 +92,7 @@ class SwitchPlace(Result):
     """The racks of switches at one place of the floor."""
 
     switches: str
-    """start, middle or end of the racks in use."""
+    """Position of the switches: ``start``, ``middle`` or ``end`` of the racks in use."""
     metres: float | None = None
     """Total length of all cables."""
     optical_links: int | None = None
@@ -101,7 +101,7 @@ class SwitchPlace(Result):
     without_price: int | None = None
     """Number of items that the sums omit."""
     why_not: str = ""
-    """Reason why the switches do not fit there."""
+    """Reason why the switches cannot be there; empty if they can."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,12 @@ class CableList(Result):
     links: int
     """Number of links of all fabrics."""
     management_switches: int
-    """Ethernet switches on the floor."""
+    """Number of Ethernet switches on the floor."""
     racks: int
-    """In use."""
+    """Number of racks in use."""
     rack_power: list[RackPower]
     rack_kw: float | None
-    """Limit of a rack in the floor plan."""
+    """Largest power of a rack in kW, as the floor plan states it."""
     lengths: list[CableKind]
     bundles: list[RackPair]
     crowded_trays: list[Tray]
@@ -150,25 +150,25 @@ class ScalingRow(Result):
     gpus: int
     step_us: float
     efficiency: float
-    """Share of the GPUs' achieved rate that remains with communication."""
+    """Share of the GPUs' achieved rate that remains if communication is included."""
     relative: float
     """Throughput per GPU divided by that of the first row."""
     price: PriceRange | None = None
     """Price of the first design for this number of GPUs: adapters, whole switches and cables."""
     gpu_hour: PriceRange | None = None
-    """The part of the price in the cost of a useful GPU-hour over the book's years, without energy."""
+    """Price divided by the useful GPU-hours in the book's years; without energy."""
 
 
 @dataclass(frozen=True)
 class NetworkPrice(Result):
-    """Adapters, switch ports and cables of the fabric, bought as one network."""
+    """Price of the fabric's adapters, switch ports and cables in one network."""
 
     network: str
     price: PriceRange | None
     price_missing: list[str]
     """Items that the cost book does not price."""
     host_ports_for_the_same_money: int | None
-    """Number of host ports, in a network of the same shape, for the middle price of the fabric; the cost of hosts
+    """Number of host ports that the middle price of the fabric buys in a network of the same shape. The cost of hosts
     is not included."""
 
 
@@ -185,11 +185,11 @@ class CostSheet(Result):
     watts_unknown: list[DeviceCount]
     years: float
     energy: PriceRange | None
-    """Power and cooling of the devices with a published figure; None: the cost book has no tariff."""
+    """Cost of power and cooling of the devices with a published figure; None: the cost book has no tariff."""
     total: PriceRange
     gpus: int | None
     gpu_hour: PriceRange | None
-    """The network's part in the cost of a useful GPU-hour."""
+    """The network's cost of a useful GPU-hour."""
     scaling: list[ScalingRow]
     networks: list[NetworkPrice]
     """The network of the first fabric, then Ethernet (RoCE or TCP) of the same rate."""

@@ -44,15 +44,16 @@ OPTICAL_M = (
     2000.0,
 )
 """Orderable lengths in metres: NVIDIA's lists of copper (MCP4Y10, MCA4J80) and fibre (MFP7E10, MFP7E30);
-from 200 m on assumed."""
+lengths from 200 m on are assumed."""
 PATCH_M = (0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0)
 """Lengths of Ethernet cables for management ports (assumed), up to the 100 m of 1000BASE-T (IEEE 802.3, 40.7)."""
 
 
 @dataclass(frozen=True)
 class Cables:
-    """``path_m``: metres along the trays; ``length_m``: the ordered length; ``kind``: index into :func:`media_of`;
-    ``tray_load`` int64[racks]: cables above each rack. The other columns are as in ``links``."""
+    """The cables of one fabric. ``path_m``: metres along the trays; ``length_m``: the ordered length; ``kind``: index
+    into :func:`media_of`. These columns have the rows of ``links``. ``tray_load`` int64[racks]: number of cables in the
+    tray above each rack."""
 
     fabric: Fabric
     layout: Layout
@@ -71,14 +72,14 @@ class Cables:
         return orders_of(self.links, self.kind, self.length_m)
 
     def by_kind(self) -> list[tuple[str, float, int]]:
-        """Return (medium, ordered metres, links), by medium and length."""
+        """Return (medium, ordered metres, number of links) for each medium and length."""
         media = media_of(self.links.generation)
         kinds, counts = np.unique(np.stack([self.kind, self.length_m]), axis=1, return_counts=True)
         return [(media[int(k)].medium, float(m), int(n)) for k, m, n in zip(*kinds, counts, strict=True)]
 
     def label(self, row: int, end: int) -> str:
-        """Return the label at ``end`` of a link: its own location, then the other (rack, unit, cage
-        and port; after TIA-606)."""
+        """Return the label at ``end`` of a link: the location of this end, then that of the other end. A location is
+        rack, unit, cage and port (after TIA-606)."""
         return f"{self._place(row, end)} / {self._place(row, 1 - end)}"
 
     def _place(self, row: int, end: int) -> str:
@@ -120,7 +121,7 @@ class Cabling:
         return sum(map(len, self.parts))
 
     def by_kind(self) -> list[tuple[str, float, int]]:
-        """Return (medium, ordered metres, links) of each medium and length."""
+        """Return (medium, ordered metres, number of links) for each medium and length."""
         counts: dict[str, Counter[float]] = {}
         for part in self.parts:
             for medium, metres, links in part.by_kind():
@@ -150,7 +151,7 @@ class Cabling:
         return sorted(rows, key=lambda row: -row[2])
 
     def crowded_trays(self) -> list[tuple[str, int]]:
-        """Return (rack, cables) of each rack whose tray holds fewer cables than pass there."""
+        """Return (rack, number of cables) for each rack above which more cables pass than the tray has room for."""
         layout, most = self.layout, self.layout.floor.tray_cables
         if most is None:
             return []

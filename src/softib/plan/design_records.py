@@ -1,4 +1,4 @@
-"""Designs, added hosts and advice in the form of documents."""
+"""Documents (results as JSON) about designs, added hosts and advice."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class GrowthRow(Result):
     """Changes for twice the hosts."""
 
     switches: int
-    """New ones."""
+    """Number of new switches."""
     idle_switches: int
-    """Number of present parts that are no longer used."""
+    """Number of present switches that are no longer used."""
     cables_kept: int
     cables_moved: int
     cables_new: int
@@ -94,7 +94,7 @@ class DesignRow(Result):
     """Items that the cost book does not price."""
     failures: list[FailureRow]
     twice_the_hosts: GrowthRow | None
-    """None: no design of this kind is large enough."""
+    """Changes for twice the hosts; None: no design of this kind is large enough."""
     note: str
 
 
@@ -107,31 +107,31 @@ class DesignComparison(Result):
     name: str
     hosts: int
     adapters: int
-    """Adapters of each host."""
+    """Number of adapters of each host."""
     gpus: int | None
     generation: str
     radix: int
-    """Ports of a switch."""
+    """Number of ports of a switch."""
     oversubscription: float
     designs: list[DesignRow]
     storage: list[DesignRow]
-    """The same designs for the additional storage fabric."""
+    """Designs for the separate storage fabric; empty if none was requested."""
     management_switches: int
-    """Ethernet switches of 48 ports for management."""
+    """Number of Ethernet switches of 48 ports for management."""
     management_price: PriceRange | None
     """Price of these switches; None: the cost book has no price."""
     management_watts: float
     """Power in watts of the switches with a published figure."""
     management_watts_unknown: list[DeviceCount]
     refused: list[str]
-    """Kinds of design that do not fit, with the reason."""
+    """Kinds of design that cannot meet the demand, with the reason."""
     currency: str
     prices_of: str
 
 
 @dataclass(frozen=True)
 class NewCable(Result):
-    """A cable to plug."""
+    """A new cable."""
 
     node_a: str
     port_a: int
@@ -141,7 +141,7 @@ class NewCable(Result):
 
 @dataclass(frozen=True)
 class MovedCable(Result):
-    """A cable whose upper end moves to another port: ``node_a``, ``port_a`` is the end that stays."""
+    """A cable whose upper end moves to another port. ``node_a`` and ``port_a`` name the end that stays."""
 
     node_a: str
     port_a: int
@@ -153,14 +153,14 @@ class MovedCable(Result):
 
 @dataclass(frozen=True)
 class AddedHosts(Result):
-    """Parts for more hosts."""
+    """What is needed for more hosts."""
 
     document = "plan-grow"
 
     source: str
     hosts: int
     adapters: int
-    """Adapters of each host."""
+    """Number of adapters of each host."""
     new_leaves: list[str]
     new_upper_switches: int
     moved_cables: int
@@ -178,7 +178,7 @@ class Reason(Result):
     verdict: str
     reason: str
     decides: bool
-    """The rule outweighs all others."""
+    """True if the rule outweighs all rules that do not decide."""
 
 
 @dataclass(frozen=True)
@@ -191,14 +191,14 @@ class NetworkTime(Result):
     """Time relative to that on the first network."""
     price: PriceRange | None
     per_price: float | None
-    """Performance for the price, relative to the first."""
+    """Performance per price, relative to that of the first network."""
     why: str
     """Reason why it was not run."""
 
 
 @dataclass(frozen=True)
 class BreakEven(Result):
-    """The fastest network of each side."""
+    """Comparison of the fastest InfiniBand network with the fastest Ethernet network."""
 
     infiniband: str
     ethernet: str
@@ -231,7 +231,7 @@ class Recommendation(Result):
     """Known facts of the workload."""
     reasons: list[Reason]
     messages: MessageFigures | None
-    """None without a workload."""
+    """Figures of the workload's messages; None without a workload."""
     networks: list[NetworkTime]
     break_even: list[BreakEven]
     notes: list[str]

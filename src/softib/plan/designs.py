@@ -1,7 +1,7 @@
 """Candidate designs for a demand: the topologies that can connect the hosts, each with the fewest switches.
 
-A candidate consists of parameters of a generator (:mod:`softib.fabric.topologies`), so that counts come from the built
-fabric and need no second formula.
+A candidate is a generator (:mod:`softib.fabric.topologies`) with its parameters, so that numbers of devices are counted
+on the generated fabric and need no second formula.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Demand:
     the links (for example NDR).
 
     ``gpus``: GPUs of a host (0: none). ``radix``: ports of a switch (None: the catalogue's switch of the generation).
-    ``oversubscription``: host ports to uplinks at a leaf, 1 or more. ``prefix``: text in front of all names of nodes.
+    ``oversubscription``: host ports per uplink of a leaf, 1 or more. ``prefix``: text in front of all names of nodes.
     """
 
     hosts: int
@@ -59,15 +59,15 @@ class Demand:
 
     @classmethod
     def of_gpus(cls, gpus: int, per_host: int = 8, adapters: int | None = None, **options: Any) -> Demand:
-        """Return the demand of ``gpus`` GPUs, ``per_host`` in a host and by default an adapter for
-        each (the last host may have idle slots)."""
+        """Return the demand of ``gpus`` GPUs, with ``per_host`` GPUs in a host and, by default, an adapter for each
+        GPU. The last host may have fewer GPUs."""
         if gpus < 1 or per_host < 1:
             raise InputError(f"{gpus} GPUs, {per_host} a host: both must be at least 1")
         return cls(-(-gpus // per_host), per_host if adapters is None else adapters, gpus=per_host, **options)
 
     @property
     def ports(self) -> int:
-        """Host ports on the fabric."""
+        """Number of host ports on the fabric."""
         return self.hosts * self.adapters
 
     @property
@@ -78,7 +78,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A design: ``parameters`` of topology ``kind``; ``leaf_ports``: most host ports of a leaf."""
+    """A design: topology ``kind`` with ``parameters``. ``leaf_ports``: largest number of host ports on a leaf."""
 
     label: str
     kind: str
@@ -100,7 +100,7 @@ class Candidate:
 
     @property
     def room(self) -> int:
-        """Hosts for which its leaves have ports (at least those of the demand)."""
+        """Number of hosts for which the leaves have ports; at least that of the demand."""
         leaves = int(np.count_nonzero(self.fabric.source.generator["node_level"] == 1))
         return leaves * self.leaf_ports // self.parameters.get("rails", self.parameters.get("adapters", 1))
 
@@ -196,7 +196,7 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
             if (
                 hosts,
                 uplinks,
-            ) != usual or radix % 2:  # a switch with an odd number of ports has no half for the generator
+            ) != usual or radix % 2:  # with an odd number of ports, the generator cannot use half of them as uplinks
                 taken |= {"hosts_per_leaf": hosts, "uplinks": uplinks}
             yield Candidate(label, FAT_TREE, taken, hosts)
         if demand.ports <= host_ports(radix, over) * radix:
@@ -204,8 +204,8 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
 
 
 def _leaf_of_the_smallest(radix: int, ports: int, ratio: float, levels: int) -> tuple[int, int] | None:
-    """Return host ports and uplinks of a leaf of the tree with the fewest switches (of equal ones that with the most
-    host ports, then the most uplinks); None if no tree holds ``ports``.
+    """Return (host ports, uplinks) of a leaf of the tree with the fewest switches; of several, the one with the most
+    host ports, then the most uplinks. None if no tree has ``ports`` host ports.
 
     The number of spines must divide the uplinks of a leaf. So 25 leaves with 21 uplinks and 42 host ports need 21
     spines, but 26 leaves with 20 uplinks and 40 host ports only 10.
@@ -223,9 +223,8 @@ def _leaf_of_the_smallest(radix: int, ports: int, ratio: float, levels: int) -> 
 
 
 def _dragonfly_plus(demand: Demand, common: dict[str, Any]) -> Candidate | None:
-    """Return the dragonfly+ with the fewest switches that meets the demand at full bisection inside
-    a group: p hosts and p uplinks per leaf, and as many global cables per spine as it has cables to
-    leaves."""
+    """Return the dragonfly+ with the fewest switches that meets the demand with full bisection inside a group. A leaf
+    has p hosts and p uplinks; a spine has as many cables to other groups as to leaves."""
     radix, ports = demand.switch_ports, demand.ports
     half = radix // 2
     best: tuple[int, int, dict[str, Any]] | None = None

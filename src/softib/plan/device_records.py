@@ -1,4 +1,4 @@
-"""The catalogue of devices in the form of documents: each figure with its source, and the unknown figures."""
+"""Documents (results as JSON) about the catalogue of devices: each figure with its source, and the unknown figures."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Device(Result):
 
     name: str
     kind: str
-    """adapter, switch, Ethernet switch or cable."""
+    """``adapter``, ``switch``, ``Ethernet switch`` or ``cable``."""
     generation: str
-    """Port speed of Ethernet switches."""
+    """Generation of its links; for Ethernet switches, the speed of the ports."""
     sourced: int
     """Figures published by others."""
     assumed: int

@@ -10,11 +10,11 @@ from softib.plan.layout import Layout
 __all__ = ["elevation_svg"]
 
 UNIT, WIDTH, GAP, TOP = 9, 150, 24, 42
-"""In pixels: height of a rack unit, width of a rack, gap between racks, and margin above them."""
+"""Height of a rack unit, width of a rack, gap between racks, and margin above racks, in pixels."""
 
 
 def elevation_svg(layout: Layout) -> str:
-    """Return every rack that holds a device, row by row: devices at their units, power below the
+    """Draw every rack that holds a device, row by row, with the devices at their units, and the rack's power below its
     name."""
     floor = layout.floor
     used = sorted({e.rack for e in layout.elevations})

@@ -21,7 +21,7 @@ __all__ = ["MANAGEMENT_PORTS", "Device", "Floor", "read_floor"]
 
 Where = Literal["start", "middle", "end"]
 MANAGEMENT_PORTS = 48
-"""Ports of a switch for baseboard controllers and management ports (1 Gb/s Ethernet)."""
+"""Number of ports of a switch for baseboard controllers and management ports (1 Gb/s Ethernet)."""
 
 
 class Device(BaseModel):
@@ -46,20 +46,20 @@ class Placed(BaseModel):
 class Floor(BaseModel):
     """``rows`` of ``racks`` racks, ``rack_units`` high and with ``kw`` of power (None: no limit).
 
-    ``switches``: the position of the racks of switches in the floor's order; ``leaves``: whether leaves are placed
-    with their hosts or with the other switches (auto: with the hosts if the hosts of a leaf fill at most two racks,
-    so that copper reaches them). ``crossing``: position of trays between rows.
-    ``adapters``: adapters of a host if names do not show it (fat trees). Lengths in
-    metres: ``rack_pitch_m`` and ``row_pitch_m`` from one rack or row to the next, ``tray_m`` from
-    the top of a rack to the tray, ``slack_m`` of each cable. ``gaps_m``: metres in addition to ``row_pitch_m`` after a
-    row (from 1), for example to the next room. ``bend_radius_m``: the smallest bend of a cable. It must fit below the
-    tray, and a cable inside a rack has at least the length of such a half circle. ``tray_cables``: cables that a tray
-    holds; ``bundle_cables``: cables in one bundle.
+    ``switches``: position of the switches' racks among the racks in use; ``leaves``: whether leaves are placed with
+    their hosts or with the other switches (auto: with the hosts if the hosts of a leaf fill at most two racks, so that
+    copper reaches them). ``crossing``: position of trays between rows. ``adapters``: number of adapters of a host, if
+    the names of adapters do not show which belong to one host (fat trees). Lengths in metres: ``rack_pitch_m`` and
+    ``row_pitch_m`` from one rack or row to the next, ``tray_m`` from the top of a rack to the tray, ``slack_m`` of each
+    cable. ``gaps_m``: metres in addition to ``row_pitch_m`` after a row (from 1), for example to the next room.
+    ``bend_radius_m``: smallest radius in which a cable may be bent. There must be room for it below the tray, and a
+    cable inside a rack has at least the length of such a half circle. ``tray_cables``: number of cables for which a
+    tray has room; ``bundle_cables``: number of cables in a bundle.
 
     Defaults of a host: 8 U and 10.2 kW, the maximum in NVIDIA's data sheet of DGX H100; of a
-    switch: 1 U and 1.7 kW, that of QM9700 with active cables. ``storage``: a host that is only on a fabric beside the
-    first; 2 U and 1 kW are assumed. ``management``: an Ethernet switch of 48 ports for the management ports of all
-    devices; none is placed without it. The default pitches are those of common halls.
+    switch: 1 U and 1.7 kW, that of QM9700 with active cables. ``storage``: a host that has adapters only on fabrics
+    other than the first; 2 U and 1 kW are assumed. ``management``: an Ethernet switch of 48 ports for the management
+    ports of all devices; none is placed without it. The default pitches are those of common halls.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -105,11 +105,11 @@ class Floor(BaseModel):
 
     @property
     def n_racks(self) -> int:
-        """Racks of the floor."""
+        """Number of racks on the floor."""
         return self.rows * self.racks
 
     def rack_name(self, rack: int) -> str:
-        """Return ``A01``: row and position in it."""
+        """Return the name of a rack, its row and position in the row: ``A01``."""
         row, place = divmod(rack, self.racks)
         letters = ""
         row += 1
@@ -120,8 +120,8 @@ class Floor(BaseModel):
 
 
 def read_floor(source: str | os.PathLike[str] | Mapping[str, Any]) -> Floor:
-    """Return the floor plan of a YAML file, or of a mapping with its keys. Raises
-    :class:`InputError`, one line: what is wrong where."""
+    """Return the floor plan in a YAML file, or in a mapping with the same keys. Raises :class:`InputError`, one line
+    with location and error."""
     if isinstance(source, Mapping):
         where, data = "floor", dict(source)
     else:

@@ -1,4 +1,4 @@
-"""The devices of all fabrics on a floor: hosts and switches with their nodes."""
+"""The hosts and switches of all fabrics on a floor, and the nodes that belong to each."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ __all__ = ["FloorDevices", "devices_of"]
 class FloorDevices:
     """Devices of all fabrics, whose nodes are numbered consecutively.
 
-    ``names`` by node; ``switches``; ``hosts``: adapters by host, in the order of nodes; ``leaf_of``: the only leaf of
-    each host, -1 if its adapters are on several; ``storage``: hosts without an adapter in the first fabric.
+    ``names``: name of each node; ``switches``: nodes of switches; ``hosts``: host → its adapters, in the order of
+    nodes; ``leaf_of``: host → its leaf, -1 if its adapters are on several leaves; ``storage``: hosts without an adapter
+    in the first fabric.
     """
 
     names: list[str]

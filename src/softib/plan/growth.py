@@ -1,4 +1,4 @@
-"""The cabling cost of growth: the cables that stay, move and are added when a larger fabric replaces a fabric."""
+"""The cabling work of growth: which cables stay, move and are added when a larger fabric replaces a fabric."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ PADDING = re.compile(r"(?<!\d)0+(?=\d)")
 
 @dataclass(frozen=True)
 class Growth:
-    """``kept``: cables between the same two nodes before and after. ``moved``: present cables that are too many
-    between their two nodes in the larger fabric. ``new``: cables to buy if every moved one is reused.
+    """``kept``: number of cables that stay between their two nodes. ``moved``: number of present cables that the larger
+    fabric does not have between their two nodes. ``new``: number of cables to buy if every moved cable is reused.
     ``new_switches``, ``new_hosts``: added devices; ``idle_switches``: devices that are no longer used."""
 
     kept: int
@@ -65,7 +65,8 @@ def _devices(fabric: Fabric, names: list[str]) -> tuple[set[str], set[str]]:
 
 
 def _cables(fabric: Fabric, names: list[str], number: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs of nodes that cables join (int64, by ``number`` of their names) and how many cables each has."""
+    """Return (pairs of nodes that cables join, number of cables of each pair). Nodes are identified by the ``number``
+    of their name (int64)."""
     of_node = np.array([number[name] for name in names], np.int64)
     ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     ends = np.sort(of_node[fabric.port_node[ports]], axis=1)

@@ -35,11 +35,12 @@ class Elevation:
 
 @dataclass(frozen=True)
 class Layout:
-    """Position of every node of a fabric: ``rack`` and ``u`` int64[nodes] (the unit of its ports), ``device``: name of
-    the host or switch that it is in.
+    """Positions on a floor. For every node of a fabric: ``rack`` and ``u`` int64[nodes] (the unit of its ports), and
+    ``device`` (name of the host or switch to which the node belongs).
 
-    Of all fabrics on the floor: ``elevations`` by rack and unit; ``kw`` float64[racks]; ``managed`` int64[devices, 4]:
-    rack and unit of a device, then of its management switch (no rows without such switches).
+    For all fabrics on the floor: ``elevations``, sorted by rack and unit; ``kw`` float64[racks]: power of each rack;
+    ``managed`` int64[devices, 4]: rack and unit of each device, then of its management switch (no rows without such
+    switches).
     """
 
     floor: Floor
@@ -51,8 +52,7 @@ class Layout:
     managed: np.ndarray
 
     def length_m(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return metres of cable from node ``a`` to node ``b`` along the trays, slack included
-        (float64)."""
+        """Return the metres of cable from each node ``a`` to node ``b`` along the trays, slack included (float64)."""
         return self._path_m(self.rack[a], self.u[a], self.rack[b], self.u[b])
 
     def management_m(self) -> np.ndarray:
@@ -72,8 +72,8 @@ class Layout:
         return np.asarray(np.where(rack_a == rack_b, inside, over) + f.slack_m)
 
     def tray_loads(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Return, for cables that join racks ``a`` and ``b``, the number of cables in the tray above each rack,
-        which pass along the row or start there (int64[racks])."""
+        """Return how many of the cables between racks ``a`` and ``b`` are in the tray above each rack, because they
+        pass there or start there (int64[racks])."""
         f = self.floor
         rise = np.zeros((f.rows, f.racks + 1), np.int64)
         away = a != b

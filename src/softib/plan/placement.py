@@ -1,4 +1,4 @@
-"""Placement of every host and switch of the fabrics on a floor in a rack and unit."""
+"""Placement on a floor: a rack and unit for every host and switch of the fabrics."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ class _Racks:
         return cls(floor, np.zeros(floor.n_racks), [set() for _ in range(floor.n_racks)])
 
     def put(self, rack: int, device: Device, from_top: bool) -> int | None:
-        """Return the lowest unit at which ``device`` fits into ``rack``, which it then occupies;
-        None: it does not fit."""
+        """Put ``device`` into ``rack``; return its lowest unit, or None if the rack has no room for it."""
         f = self.floor
         if f.kw is not None and self.kw[rack] + device.kw > f.kw + 1e-9:
             return None
@@ -53,11 +52,12 @@ class _Racks:
 
 def lay_out(fabrics: Sequence[Fabric], floor: Floor, shared: int | None = None) -> list[Layout]:
     """Place every host and switch of ``fabrics`` on one floor: hosts in their order from the first rack on,
-    switches in separate racks (or leaves of the first fabric with their hosts).
+    switches in separate racks; leaves of the first fabric may be placed with their hosts.
 
-    A host of the first fabric also holds adapters of the other fabrics: those with its name, or, in order, ``shared``
-    adapters of each other fabric. Raises :class:`InputError` if neither is possible, the floor has too few racks, a
-    rack has too little power for one device, positions overlap, or two fabrics have a switch of the same name.
+    A host of the first fabric also holds adapters of the other fabrics: those that have the host's name, or, with
+    ``shared``, that number of adapters of each other fabric, in order. Raises :class:`InputError` if neither is
+    possible, the floor has too few racks, a rack has too little power for one device, positions overlap, or two fabrics
+    have a switch of the same name.
     """
     devices = devices_of(fabrics, floor, shared)
     hosts, leaf_of = devices.hosts, devices.leaf_of
@@ -167,7 +167,7 @@ def _largest(leaf_of: Mapping[str, int]) -> int:
 
 
 def _in_a_rack(floor: Floor, device: Device) -> int:
-    """Return the number of devices of this kind that fit into a rack, at least 1."""
+    """Return the number of devices of this kind for which a rack has room, at least 1."""
     by_units = floor.rack_units // device.units
     by_power = math.inf if floor.kw is None or not device.kw else math.floor(floor.kw / device.kw + 1e-9)
     return max(1, int(min(by_units, by_power)))
@@ -213,8 +213,7 @@ def _racks_of_hosts(floor: Floor, hosts: int, storage: int) -> int:
 
 
 def _network_racks(floor: Floor, switches: int, hosts: int, storage: int, too_small: str) -> list[int]:
-    """Return the racks of switches: as many as needed, at the start, middle or end of those in
-    use."""
+    """Return the racks in which switches are placed, at the start, middle or end of the racks in use."""
     if not switches:
         return []
     need = -(-switches // _in_a_rack(floor, floor.switch))

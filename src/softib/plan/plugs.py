@@ -1,9 +1,8 @@
-"""Plugs and cables of links: the links that share a cage, and the items to order.
+"""Plugs and cables: which links share a cage, and which items to order for the links.
 
-An NDR or XDR switch has two ports in a cage, and a cage holds one plug. So both of its links are
-copper or both are optical; copper from one cage leads to one other cage (a twin-port cable) or to
-two hosts (a splitter); a transceiver serves both ports. Older generations have one port per cage and cables with
-both ends.
+An NDR or XDR switch has two ports in a cage, and a cage holds one plug. So both links of a cage are copper, or both are
+optical. A copper plug leads to one other cage (twin-port cable) or to two hosts (splitter); a transceiver serves both
+ports. Older generations have one port per cage, and cables with fixed ends.
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ TWIN_PORT = frozenset({"NDR", "XDR"})
 FIBRE = frozenset({"MMF", "SMF"})
 """Media that consist of transceivers with a fibre between them; the others are cables with fixed ends."""
 PORTS = 1 << 9
-"""A number above the ports of any device."""
+"""A number that is larger than the number of ports of any device."""
 
 
 def cage(portnum: int, generation: str) -> tuple[int, int]:
-    """Return (cage, port in it) of a switch port, both from 1."""
+    """Return (cage, port in the cage) of a switch port; both are counted from 1."""
     return ((portnum + 1) // 2, 2 - portnum % 2) if generation in TWIN_PORT else (portnum, 1)
 
 
@@ -74,7 +73,7 @@ class Links:
 
     @property
     def cages(self) -> np.ndarray:
-        """A number for the cage of each end (int64[n, 2])."""
+        """Number of the cage at each end (int64[n, 2])."""
         twin = self.generation in TWIN_PORT
         number = np.where(self.host, self.portnum, (self.portnum + 1) // 2 if twin else self.portnum)
         return self.node * PORTS + number
@@ -82,8 +81,8 @@ class Links:
 
 @dataclass(frozen=True)
 class Order:
-    """``count`` pieces: ``role`` is cable, splitter, cage, host or fibre (:class:`Cable`); ``metres``
-    is 0 for transceivers."""
+    """An order of ``count`` pieces. ``role``: ``cable``, ``splitter``, ``cage`` or ``host`` (transceiver for a switch
+    or an adapter), or ``fibre``; ``metres``: 0 for transceivers."""
 
     role: str
     medium: str
@@ -110,8 +109,8 @@ def links_of(fabric: Fabric, generation: str) -> Links:
 
 
 def share_cages(links: Links, kind: np.ndarray) -> np.ndarray:
-    """Return the kind of each link (index into :func:`media_of`) when links of one cage share a
-    plug: ``kind`` or a more expensive one, the cheapest that every cage accepts."""
+    """Return the kind of each link (index into :func:`media_of`), where links of one cage share a plug: the cheapest
+    kind that is at least ``kind`` and that the cages at both ends accept."""
     media = media_of(links.generation)
     kind = kind.copy()
     if links.generation not in TWIN_PORT or not len(links):
@@ -124,7 +123,7 @@ def share_cages(links: Links, kind: np.ndarray) -> np.ndarray:
     numbers, of_end = np.unique(cages, return_inverse=True)
     of_end = of_end.reshape(cages.shape)
     switch = ~links.host
-    leads = np.where(links.host[:, ::-1], -1, cages[:, ::-1])  # the other end of a plug: one cage, or hosts
+    leads = np.where(links.host[:, ::-1], -1, cages[:, ::-1])  # where a plug leads: to one cage, or to hosts
     low, high = np.full(len(numbers), np.iinfo(np.int64).max), np.full(len(numbers), -2)
     np.minimum.at(low, of_end[switch], leads[switch])
     np.maximum.at(high, of_end[switch], leads[switch])
@@ -141,7 +140,7 @@ def share_cages(links: Links, kind: np.ndarray) -> np.ndarray:
 
 def orders_of(links: Links, kind: np.ndarray, metres: np.ndarray) -> list[Order]:
     """Return the items to order for links of ``kind`` (after :func:`share_cages`) and ``metres``; both links of a
-    copper plug have the longer length."""
+    copper plug get the longer of their two lengths."""
     media = media_of(links.generation)
     counts: Counter[tuple[str, int, float]] = Counter()
     fibre = np.array([c.medium in FIBRE for c in media])[kind] if len(links) else np.zeros(0, bool)
@@ -189,8 +188,8 @@ def added(orders: Iterable[Order]) -> tuple[Order, ...]:
 
 
 def _part(kind: Cable, role: str, metres: float) -> str:
-    """Return ``MFP7E10-N010``: the order number with the length in vendors' notation (whole metres;
-    half metres with a letter: 00A is 0.5)."""
+    """Return the order number with the length in the vendor's notation, for example ``MFP7E10-N010`` for 10 m. (Half
+    metres have a letter: 00A is 0.5 m.)"""
     stem = kind.orders.get(role, "")
     if not stem or not metres:
         return stem
@@ -225,8 +224,8 @@ def watts_of(links: Links, kind: np.ndarray) -> KnownPower:
 
 
 def power_of(links: Links, kind: np.ndarray | None, switches: int) -> KnownPower:
-    """Return the power of switches, adapters and plugs. ``kind`` None: the catalogue has no cables
-    of the generation."""
+    """Return the power of switches, adapters and plugs. ``kind``: None if the catalogue has no cables of the
+    generation."""
     generation = links.generation
     watts, unknown = 0.0, Counter[str]()
     if kind is not None:

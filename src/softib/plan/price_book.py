@@ -1,5 +1,5 @@
-"""The cost of a fabric, from a book of prices and the items of the fabric. Every price has a range and a source; an
-item without a price is named, and no price is assumed for it."""
+"""The cost of a fabric, from the items of the fabric and a book of prices. Every price has a range and a source. No
+price is assumed for an item without one; results name such items."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class CablePrice(Range):
 
 
 class OrderPrice(Range):
-    """The price of one piece of :class:`softib.plan.plugs.Order`: ``role`` and ``medium`` as there, up to
+    """The price of one piece of an :class:`softib.plan.plugs.Order` with this ``role`` and ``medium``, of at most
     ``up_to_m`` metres (None: of any length)."""
 
     role: Literal["cable", "splitter", "cage", "host", "fibre"]
@@ -72,8 +72,9 @@ class Running(BaseModel):
 
 class CostBook(BaseModel):
     """Prices by network: a generation, or ``ethernet-400`` for RoCE and TCP at 400 Gb/s.
-    ``switches``: a whole switch, with the catalogue's number of ports; ``orders``: plugs and cables
-    piece by piece; ``management_switch`` of 48 ports of 1 Gb/s, ``management_cable`` to one of them."""
+    ``switches``: price of a whole switch, with the catalogue's number of ports; ``orders``: prices of single plugs and
+    cables; ``management_switch``: price of a switch with 48 ports of 1 Gb/s; ``management_cable``: price of a cable to
+    such a port."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -100,8 +101,8 @@ class CostBook(BaseModel):
 
 @dataclass(frozen=True)
 class Price:
-    """``low`` and ``high`` of a whole fabric; ``missing``: items without a price in the book, in which case there
-    is no price (both 0)."""
+    """Price of a whole fabric, from ``low`` to ``high``. ``missing``: items without a price in the book; if there are
+    any, the fabric has no price, and both are 0."""
 
     low: float
     high: float
@@ -116,8 +117,8 @@ class Price:
 
 
 def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
-    """Return the book at ``path``, or softib's own. Raises :class:`InputError`, one line: what is
-    wrong where."""
+    """Return the book at ``path``, by default softib's. Raises :class:`InputError`, one line with location and
+    error."""
     if path is None:
         where = "prices.yaml"
         content = resources.files("softib.plan").joinpath("prices.yaml").read_text(encoding="utf-8")
@@ -140,8 +141,8 @@ def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
 def price_of(book: CostBook, fabric: Fabric, network: str, *, whole: bool = False) -> Price:
     """Return the price of ``fabric`` in ``network``: adapters by linked ports of hosts, switches by their linked
     ports, cables by their length. Aggregation nodes are inside their switches. A cable without a known length
-    counts as the shortest. ``whole``: whole switches are bought if the book has their price. It has only prices of
-    InfiniBand switches, so networks are compared without ``whole``."""
+    counts as the shortest. ``whole``: whole switches are bought if the book has their price. softib's book has it only
+    for InfiniBand, so networks are compared without ``whole``."""
     f = fabric
     used = (f.port_peer >= 0) & ~inside_switches(f)
     switch = f.switch_of_node[f.port_node] >= 0

@@ -1,7 +1,7 @@
 """A vendor's quote compared with the items that a fabric needs: missing and superfluous pieces.
 
-Rows are recognised by order numbers, else by words (``OSFP … transceiver``, ``splitter``). Other rows are
-listed: a quote is not judged on rows that were not understood.
+Rows are recognised by order numbers, otherwise by words (``OSFP … transceiver``, ``splitter``). Rows that are not
+recognised are listed, and do not count in the comparison.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PATTERNS: tuple[tuple[str, str], ...] = (
     (r"fib(re|er)|mpo|patch", "fibre"),
     (r"\baoc\b|\bdac\b|\bacc\b|copper|active optical|cable", "cable"),
 )
-"""Words in a row without a known order number → role of the row; the first match counts."""
+"""Words in a row without a known order number → role of the row; the first match applies."""
 
 
 WHOLE = {
@@ -45,12 +45,12 @@ WHOLE = {
     "cage": "twin-port transceivers for switches",
     "host": "transceivers for adapters",
 }
-"""Roles that count without length or medium."""
+"""Roles for which length and medium do not matter → name of the item."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a quote: ``role`` is switch, adapter or one of :class:`~softib.plan.plugs.Order`'s; empty if it was
+    """A row of a quote. ``role``: switch, adapter, or a role of :class:`~softib.plan.plugs.Order`; empty if the row was
     not understood."""
 
     number: int
@@ -63,7 +63,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Shortfall:
-    """``text`` describes the needed item; ``needed`` pieces and ``offered``."""
+    """An item of which a quote has too few or too many pieces. ``text`` describes it; ``needed`` and ``offered`` are
+    numbers of pieces."""
 
     text: str
     needed: int
@@ -143,7 +144,7 @@ def _line(number: int, text: str, count: int) -> Line:
 
 
 def _length_of(upper: str, part: str) -> float | None:
-    """Return the metres at the end of an order number: N010, N01A."""
+    """Return the length in metres that ends an order number, as in N010 or N01A."""
     match = re.search(re.escape(part.upper()) + r"(\d\d)(\d|A)", upper)
     if match is None:
         return None
@@ -162,8 +163,9 @@ class QuoteComparison(NamedTuple):
 def check_quote(bill: Bill, lines: Sequence[Line]) -> QuoteComparison:
     """Compare the lines of a quote with ``bill``.
 
-    Cables, splitters and fibres count by role and medium, longest first: a longer one of the same medium is
-    accepted. Switches, adapters and transceivers count only by role. Spares are not required.
+    Cables, splitters and fibres are compared by role and medium, the longest first; a longer piece of the same medium
+    is accepted. For switches, adapters and transceivers, only the number of each role is compared. Spares are not
+    required.
     """
     notes = [f"row {line.number} was not understood and is omitted: {line.text}" for line in lines if not line.role]
     short: list[Shortfall] = []
@@ -178,7 +180,8 @@ def check_quote(bill: Bill, lines: Sequence[Line]) -> QuoteComparison:
 
 
 def _by_length(bill: Bill, lines: Sequence[Line], role: str) -> list[Shortfall]:
-    """Match the longest needs first, each with the shortest sufficient offer."""
+    """Match needed and offered pieces of ``role``: the longest needed piece first, each with the shortest offered piece
+    that is long enough."""
     offers: Counter[tuple[str, float]] = Counter()
     for line in lines:
         if line.role == role:

@@ -1,2 +1,2 @@
-"""The C sources: layouts shared with other processes, and the libraries that give unmodified
-programs software HCAs."""
+"""The C sources: the libraries that provide software HCAs to unmodified programs, and headers with the layouts that C
+and Python share."""

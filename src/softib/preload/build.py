@@ -1,12 +1,12 @@
-"""Compile the preload libraries. Standard library only: the package's build runs this before the
-package exists.
+"""Compile the preload libraries. The module imports only the standard library, because the package's build runs it
+before the package exists.
 
 ``python -m softib.preload.build`` compiles them into the package in place. ``libsoftib-umad.so``,
 ``libsoftib-mpi.so`` and the program ``softib-wait`` need only a C compiler; ``libsoftib-verbs.so``
 also needs the headers of libibverbs and librdmacm.
 
 A library's build ID (the ELF note of ``ld --build-id``) is a digest of its sources, flags and
-compiler: a library with the right build ID is not compiled again, regardless of file times.
+compiler: a library with the expected build ID is not compiled again, whatever its file time.
 """
 
 from __future__ import annotations
@@ -53,12 +53,11 @@ VERBS_SOURCES = HERE / "verbs"
 LIBRARY = HERE / "lib" / "libsoftib-umad.so"
 VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
 VERBS_SONAME = "libibverbs.so.1"
-"""The loader's name of ``libsoftib-verbs.so``. Once it is preloaded, every program that links to
-libibverbs or opens it gets this instance, regardless of RPATH or RUNPATH, and even if libibverbs is
-not installed."""
+"""The SONAME of ``libsoftib-verbs.so``. Because of this name, every program that links to libibverbs or opens it gets
+the preloaded library, whatever its RPATH or RUNPATH, and even if libibverbs is not installed."""
 OPENED_AS = LIBRARY.parent / "opened" / "libibverbs.so"
-"""libibverbs' other name, which NCCL opens first: an empty library that depends on the preloaded
-one. Its folder goes to LD_LIBRARY_PATH."""
+"""An empty library that depends on ``libsoftib-verbs.so``. It has the other name of libibverbs, which NCCL opens first.
+Its folder is added to LD_LIBRARY_PATH."""
 MPI_SOURCES = HERE / "mpi"
 MPI_LIBRARY = LIBRARY.with_name("libsoftib-mpi.so")
 IPOIB_SOURCES = HERE / "ipoib"
@@ -85,17 +84,17 @@ FLAGS = (
     "-U_FORTIFY_SOURCE",
     "-falign-functions=64",
 )
-"""Functions begin at a cache line: otherwise the time of a small WRITE varies by up to 13 % with
-the length of earlier code. No fortified headers: they would turn the calls that the libraries
-define into inline functions. Warnings are errors only in tests: a warning of a newer compiler must
-not prevent an installation."""
+"""Compiler flags. Functions begin at a cache line, since otherwise the time of a small WRITE varies by up to 13 % with
+the length of the code before it. Fortified headers are off, because they would replace the calls that the libraries
+define by inline functions. Warnings are errors only in tests, so that a warning of a newer compiler does not prevent an
+installation."""
 HEADERS = ("infiniband/verbs.h", "rdma/rdma_cma.h")
 INSTALL = "gcc libibverbs-dev librdmacm-dev"
-"""The Debian and Ubuntu packages needed to compile."""
+"""The Debian and Ubuntu packages that are needed to compile the libraries."""
 
 
 def compiler() -> str | None:
-    """Return the C compiler: ``$CC``, otherwise ``cc`` or ``gcc``; None if there is none."""
+    """Return the C compiler: ``$CC`` if it is set, otherwise ``cc`` or ``gcc``; None if there is none."""
     for name in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
         if name and shutil.which(name.split()[0]):
             return name
@@ -103,17 +102,15 @@ def compiler() -> str | None:
 
 
 def compile_library(to: Path = LIBRARY, flags: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-umad.so`` to ``to`` with extra ``flags`` (``-fsanitize=address``), unless
-    it is current.
-    Raises
-    RuntimeError with the compiler's output.
+    """Compile ``libsoftib-umad.so`` to ``to`` with extra ``flags`` (for example ``-fsanitize=address``), unless it is
+    current. Raises RuntimeError with the compiler's output.
     """
     return _compile(to, sorted(SOURCES.glob("*.c")), _shared("libsoftib-umad.so"), [*include_flags(), *flags])
 
 
 def compile_verbs(to: Path = VERBS_LIBRARY, flags: Sequence[str] = ()) -> Path:
     """Compile ``libsoftib-verbs.so`` to ``to``, and beside it ``opened/libibverbs.so``, with
-    extra ``flags``, unless they are current. Raises RuntimeError, also if headers are missing."""
+    extra ``flags``, unless they are current. Raises RuntimeError, for example if headers are missing."""
     missing = missing_headers()
     if missing:
         raise RuntimeError(f"no {', '.join(missing)}; install libibverbs-dev and librdmacm-dev (rdma-core-devel)")
@@ -125,8 +122,8 @@ def compile_verbs(to: Path = VERBS_LIBRARY, flags: Sequence[str] = ()) -> Path:
 
 
 def compile_mpi(to: Path = MPI_LIBRARY, flags: Sequence[str] = ()) -> Path:
-    """Compile ``libsoftib-mpi.so`` to ``to`` with extra ``flags``, unless it is current. Raises
-    RuntimeError, also for a processor with unknown calling conventions."""
+    """Compile ``libsoftib-mpi.so`` to ``to`` with extra ``flags``, unless it is current. Raises RuntimeError, for
+    example for a processor whose calling conventions are unknown."""
     return _compile(to, sorted(MPI_SOURCES.glob("*.c")), _shared("libsoftib-mpi.so"), flags)
 
 
@@ -154,15 +151,15 @@ LIBRARIES = (
     (compile_wait, WAIT),
     (compile_ipoib, IPOIB),
 )
-"""Compile commands, and paths in the package."""
+"""For each library or program: the function that compiles it, and its path in the package."""
 
 
 _one_at_a_time = threading.RLock()
 
 
 def _names_of(file: Path) -> dict[str, Any]:
-    """Return the names that ``file`` of the package defines, without importing the package.
-    Under a lock, because runpy replaces ``__main__`` in sys.modules."""
+    """Return the names that ``file`` of the package defines, without importing the package. A lock is held meanwhile,
+    because runpy replaces ``__main__`` in sys.modules."""
     with _one_at_a_time:
         return runpy.run_path(str(file))
 
@@ -230,23 +227,24 @@ def include_flags() -> list[str]:
 
 
 def why_no_verbs() -> str:
-    """Return one line: why ``libsoftib-verbs.so`` does not exist, and the fix; empty if it
-    exists."""
+    """Return one line that states why ``libsoftib-verbs.so`` does not exist, and the fix; empty if it exists."""
     return "" if VERBS_LIBRARY.is_file() else not_built([VERBS_LIBRARY.name])
 
 
 def why_no_umad() -> str:
-    """Return one line: why ``libsoftib-umad.so`` does not exist, which needs only the compiler."""
+    """Return one line that states why ``libsoftib-umad.so`` does not exist (it needs only the compiler), and the
+    fix."""
     return "" if LIBRARY.is_file() else not_built([LIBRARY.name])
 
 
 def why_no_ipoib() -> str:
-    """Return the same line for ``softib-ipoib``, which needs the same as ``libsoftib-verbs.so``."""
+    """Return one line that states why ``softib-ipoib`` does not exist (it needs what ``libsoftib-verbs.so`` needs), and
+    the fix."""
     return "" if IPOIB.is_file() else not_built([VERBS_LIBRARY.name, IPOIB.name])
 
 
 def not_built(names: Sequence[str], error: str = "") -> str:
-    """Return one line: the libraries ``names`` are not built, which of compiler and headers is
+    """Return one line that states that the libraries ``names`` are not built, whether the compiler or headers are
     missing (if neither, the first line of ``error``), and the fix."""
     missing = ["C compiler"] if not compiler() else missing_headers() if VERBS_LIBRARY.name in names else []
     lacks = f"there is no {' and no '.join(missing)}; install {INSTALL} and " if missing else ""
@@ -289,7 +287,7 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], flags: Sequ
     to.parent.mkdir(parents=True, exist_ok=True)
     unfinished = to.with_name(f".{to.name}.{os.getpid()}")
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
-        if not sources:  # zig links no library without an object
+        if not sources:  # zig cannot link a library without an object file
             sources = [Path(scratch, "empty.c")]
             sources[0].write_text("")
         objects = [str(Path(scratch, f"{p.parent.name}-{p.stem}.o")) for p in sources]
@@ -321,7 +319,7 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], flags: Sequ
 
 
 def main() -> int:
-    """Build everything. Failures are reported on stderr, and the exit code is then 1."""
+    """Build all libraries and programs. Return the exit code: 1 after a failure, which is reported on stderr."""
     failed = 0
     for compile_one, library in LIBRARIES:
         try:

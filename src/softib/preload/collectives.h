@@ -1,7 +1,8 @@
 /*
- * The collectives that a recording names: numbers of BEGIN and END (record.h). libsoftib-mpi.so and softib's torch backend pass them to
- * softib_record_collective(); softib.live.recording reads the names from here: SOFTIB_MPI_REDUCE_SCATTER is MPI_Reduce_scatter,
- * SOFTIB_TORCH_ALL_REDUCE torch's all_reduce.
+ * Numbers of the collectives in a recording, stored in its BEGIN and END events (record.h). libsoftib-mpi.so and
+ * softib's torch backend pass them to softib_record_collective(). softib.live.recording derives the names of the
+ * functions from these macros: SOFTIB_MPI_REDUCE_SCATTER is MPI_Reduce_scatter, SOFTIB_TORCH_ALL_REDUCE is torch's
+ * all_reduce.
  */
 #ifndef SOFTIB_COLLECTIVES_H
 #define SOFTIB_COLLECTIVES_H
@@ -35,8 +36,8 @@
 #define SOFTIB_TORCH_SCATTER 25
 #define SOFTIB_TORCH_BARRIER 26
 
-/* The calling thread begins or ends a collective of `octets`; does nothing if this process does not record. Exported
- * by libsoftib-verbs.so. */
+/* Record that the calling thread begins or ends a collective of `octets` bytes. Does nothing if this process does not
+ * record. Exported by libsoftib-verbs.so. */
 void softib_record_collective(uint32_t number, uint32_t octets, int begins);
 
 #endif

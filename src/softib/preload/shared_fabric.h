@@ -3,17 +3,18 @@
  * only declaration of its layout; softib.live.shared_fabric reads it into NumPy dtypes.
  *
  * The file starts with a softib_shared_fabric. `columns` entries of softib_column follow at
- * `directory`; each names an array at `offset` bytes from the start of the file (a multiple of
- * 4096), of `ndim` dimensions `shape`, in C order, of elements `dtype` (NumPy's type strings:
- * "<u8", "|u1", "<f4", ...). softib/fabric/columns.py documents the arrays. Outside the daemon the file is
- * mapped read-only. `epoch` increases whenever the configuration (a table, a port) may have
- * changed: cached paths must be checked again after a change. `magic` is written last.
+ * `directory`; each names an array at `offset` bytes from the start of the file (a multiple of 4096). The array has
+ * `ndim` dimensions, with sizes `shape`, in C order; its elements have the type `dtype` (NumPy's type strings: "<u8",
+ * "|u1", "<f4", ...). softib/fabric/columns.py documents the arrays. Outside the daemon the file is mapped read-only.
+ * `epoch` increases whenever the configuration (a table, a port) may have changed: after a change, cached paths must be
+ * checked again. `magic` is written last.
  *
  * Columns that most fabrics never write (`store` SOFTIB_LAZY) are in a second, sparse file of `lazy_size` bytes: a
  * memfd of the daemon, which passes its descriptor (verbs/fabric/server.h; "/proc/PID/fd/LAZY_FD" in the daemon's PID
  * namespace). The `offset` of these columns refers to the second file. Its pages are allocated when the daemon writes
  * them, independent of free space in a file system. A mapping of it allocates pages even when it is read; pread does
- * not. `texts` bytes at `texts_at` are JSON with texts of files beyond the wire fields (labels, systems).
+ * not. The `texts` bytes at `texts_at` are JSON: texts from the fabric's files that no attribute on the wire contains
+ * (labels, systems).
  */
 #ifndef SOFTIB_SHARED_FABRIC_H
 #define SOFTIB_SHARED_FABRIC_H

@@ -1,1 +1,1 @@
-"""The report as text, JSON and one HTML file."""
+"""Output of results as text, as HTML pages, and in formats of other programs."""

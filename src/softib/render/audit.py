@@ -17,7 +17,7 @@ OUTCOMES = {"stopped": "", "got through": "red", "not needed": "", "not tried": 
 
 
 def print_audit(a: dict[str, Any], console: Console) -> None:
-    """Print :meth:`softib.Audit.to_json`."""
+    """Print the document ``a`` of :meth:`softib.Audit.to_json`."""
     if a["source"]:
         console.print(text(f"{a['source']}: {counted(a['ports'], 'end port')} answered", "bold"))
         for manager in a["managers"]:

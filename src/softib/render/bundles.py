@@ -1,4 +1,4 @@
-"""Cables between the boxes of a drawing as lines: their number, load, speed, and findings."""
+"""The lines of a drawing: cables between two boxes, with their number, load, speed and findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from softib.routing.graph import SwitchGraph
 __all__ = ["LOAD_STEPS", "MAX_LINES", "Bundle", "bundles", "ghosts", "load_class", "node_severity"]
 
 MAX_LINES = 3000
-"""Lines of a drawing: the busiest and the faulty come first."""
+"""Largest number of lines in a drawing. Lines with findings, then the busiest, are drawn first."""
 LOAD_STEPS = (0.5, 0.9, 1.1, 2.0)
 """Thresholds of the load colours: the share of a link that uniform traffic at full rate needs; 1 = exactly full."""
 
@@ -34,7 +34,7 @@ class Bundle:
 
 
 def load_class(load: float) -> int:
-    """Return colour 0–4 of a load."""
+    """Return the colour of a load, 0 to 4."""
     return int(np.searchsorted(LOAD_STEPS, load, side="right"))
 
 
@@ -72,8 +72,8 @@ def bundles(
     gbps: np.ndarray,
     findings: Iterable[Finding],
 ) -> list[Bundle]:
-    """Return the cables between different boxes as lines, faulty ones first, then by load. ``load``: the relative
-    load of each link between switches."""
+    """Return the cables between different boxes as lines: those with findings first, then the busiest. ``load``: the
+    relative load of each link between switches."""
     owner = graph.link_switch
     row = np.flatnonzero(np.arange(len(owner)) < graph.reverse)
     a, b = tiers.box[owner[row]], tiers.box[graph.peer[row]]
@@ -108,7 +108,7 @@ def bundles(
 
 
 def ghosts(fabric: Fabric, graph: SwitchGraph, tiers: Tiers, findings: Iterable[Finding]) -> list[Bundle]:
-    """Return missing cables, that is findings that name two free switch ports, as lines of 0 cables."""
+    """Return missing cables as lines of 0 cables: the findings that name two free switch ports."""
     switch_of = {int(graph.switch_guid[s]): s for s in range(graph.n_switches)}
     node_of = {int(g): i for i, g in enumerate(fabric.node_guid)}
     out = []

@@ -10,12 +10,12 @@ from softib.plural import counted
 __all__ = ["certificate_html"]
 
 MOST_ROWS = 2000
-"""Maximum number of rows of the bill on the page; the JSON document has all."""
+"""Maximum number of unproven directions on the page; the JSON document has all."""
 
 
 def certificate_html(run: Any) -> str:
-    """Return the page of a :class:`softib.Coverage`, the same for the same run. Every text that
-    comes from a file is escaped."""
+    """Return the page of a :class:`softib.Coverage`. It depends only on the run. Every text that comes from a file is
+    escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

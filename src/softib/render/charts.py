@@ -18,8 +18,8 @@ W, H, LEFT, RIGHT, BOTTOM, TOP = 560.0, 250.0, 40.0, 20.0, 34.0, 12.0
 
 
 def load_curves(curves: list[tuple[str, np.ndarray]]) -> str:
-    """Return sorted loads of all switch links, one line a pattern: x = share of links, y = load (1
-    = link exactly full)."""
+    """Return a chart of the sorted loads of all switch links, with one line per pattern: x = share of links, y = load
+    (1 = link exactly full)."""
     top = max((float(c.max(initial=0.0)) for _, c in curves), default=0.0)
     top = _nice(max(top, 1.0))
     parts = [f'<svg class="chart" viewBox="0 0 {W:.0f} {H:.0f}" role="img" aria-label="sorted link loads">']
@@ -58,7 +58,7 @@ def _nice(value: float) -> float:
 
 
 def heat_map(rows: list[tuple[str, list[tuple[str, float]]]]) -> str:
-    """Return one row per switch, one cell a link (peer, load); colours as in the drawing."""
+    """Return a chart with one row per switch and one cell per link, (peer, load); colours are those of the drawing."""
     widest = max((len(cells) for _, cells in rows), default=0)
     if not widest:
         return ""
@@ -82,7 +82,7 @@ def heat_map(rows: list[tuple[str, list[tuple[str, float]]]]) -> str:
 
 
 def hop_bars(hops: dict[int, int]) -> str:
-    """Return pairs by number of hops, as horizontal bars."""
+    """Return a chart of the number of pairs for each number of hops, as horizontal bars."""
     total = sum(hops.values()) or 1
     most = max(hops.values(), default=1) or 1
     high = 24
@@ -99,7 +99,7 @@ def hop_bars(hops: dict[int, int]) -> str:
 
 
 def bars(rows: Sequence[tuple[str, float | None, str]], label: str) -> str:
-    """Return rows of name, value (None: no bar) and the text next to the bar."""
+    """Return a chart of ``rows``: (name, value (None: no bar), text next to the bar)."""
     most = max((value or 0.0 for _, value, _ in rows), default=0.0) or 1.0
     high, left, right = 24, 150.0, 150.0
     parts = [

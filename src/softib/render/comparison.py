@@ -21,12 +21,12 @@ __all__ = ["HEAD", "cells", "completion_bars", "page", "print_comparison"]
 
 HEAD = ("network", "Gb/s", "completion", "ratio", "p50", "p99", "CPU share", "price", "per price", "")
 WIDTHS = (14, 7, 12, 8, 12, 12, 10)
-"""Number of columns before the prices, which are printed below them on narrow terminals."""
+"""Number of columns before the prices. On narrow terminals, prices are printed below these columns."""
 ETHERNET = {"roce": "RoCE", "tcp": "TCP"}
 
 
 def cells(row: Network) -> tuple[str, ...]:
-    """Return one network as texts under :data:`HEAD`."""
+    """Return the texts of one network, one for each column of :data:`HEAD`."""
     name, comma, options = row.network.partition(",")
     us = lambda v: "" if v is None else time_text(v * 1e6)
     doubt = "" if row.gbps is None or row.end_agrees else "the packet layer may give a different result: "
@@ -93,7 +93,7 @@ def _jobs(c: NetworkComparison, console: Console) -> None:
 
 
 def completion_bars(rows: Sequence[Network]) -> str:
-    """Return the time of the workload on each network, as bars."""
+    """Return a chart of the workload's time on each network, as bars."""
     shown = [(cells(row)[0], row.completion_us, cells(row)[2] or cells(row)[-1]) for row in rows]
     return bars(shown, "completion by network")
 

@@ -1,7 +1,7 @@
 """A drawing of the fabric: switches by tier, hosts below their leaf, links coloured by load, speed or findings.
 
-SVG text of bounded size: switches of a large tier share boxes, cables between the same boxes share
-a line.
+The size of the SVG is bounded: in a large tier, switches share boxes, and cables between the same two boxes share a
+line.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Box:
 def place_boxes(
     tiers: Tiers, members: list[list[int]], names: list[str], around: bool
 ) -> tuple[list[Box], list[tuple[float, str]]]:
-    """Return every box, and (y, the common part of its names) of each tier."""
+    """Return (all boxes, (y, common part of the names) for each tier)."""
     boxes = [Box(0.0, 0.0, 0.0, BOX_HEIGHT, "", False) for _ in members]
     heads: list[tuple[float, str]] = []
     for t in range(tiers.n_tiers):
@@ -71,8 +71,8 @@ def place_boxes(
 def _label(
     boxes: list[Box], of_tier: list[int], members: list[list[int]], names: list[str], width: float, around: bool
 ) -> str:
-    """Label the boxes of a tier with whole names if they fit, otherwise with the parts that differ, vertically if
-    necessary."""
+    """Label the boxes of a tier. Labels are the whole names if there is room, otherwise the parts in which names
+    differ; they are vertical if necessary. Return the common part of the names."""
     whole = [who(members[i], names) for i in of_tier]
     every = [n for i in of_tier for n in {members[i][0]: 0, members[i][-1]: 0}]
     apart, common = distinct_parts([names[s] for s in every])
@@ -138,7 +138,7 @@ def draw(
     host_names: dict[int, list[str]],
     findings: Iterable[Finding] = (),
 ) -> str:
-    """Return the drawing as one ``<svg>``. ``host_names`` are the CA ports by switch.
+    """Return the drawing as one ``<svg>``. ``host_names``: switch → names of its CA ports.
 
     The page's script selects boxes by ``data-box`` and lines by ``data-ends``.
     """
@@ -157,7 +157,7 @@ def draw(
     speeds = sorted({b.speed for b in lines if b.cables}, key=lambda s: float(s.split(" ")[0]), reverse=True)
     opacity = 0.8 if len(lines) < 200 else 0.55 if len(lines) < 800 else 0.35
     parts.append(f'<g class="links" stroke-opacity="{opacity}">')
-    # The worst last: SVG paints in order.
+    # SVG paints in order, so the worst lines come last.
     parts += [
         _line(b, boxes, members, names, speeds.index(b.speed) if b.cables else 0, around) for b in reversed(lines)
     ]

@@ -1,4 +1,4 @@
-"""The meaning of the report's terms, for readers who are new to InfiniBand. Shown as tooltips."""
+"""The meaning of the report's terms, for readers who are new to InfiniBand. The page shows them as tooltips."""
 
 from __future__ import annotations
 

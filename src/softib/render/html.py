@@ -32,14 +32,14 @@ __all__ = ["drawing_svg", "heat_svg", "load_svg", "styled", "to_html"]
 
 
 def load_svg(report: Report) -> str:
-    """Return sorted loads of the links between switches, one line per pattern; empty
-    without a prediction."""
+    """Return a chart of the sorted loads of the links between switches, with one line per pattern; empty without a
+    prediction."""
     return styled(charts.load_curves(curves(report))) if report.prediction else ""
 
 
 def heat_svg(report: Report) -> str:
-    """Return the load of each link of the busiest switches under all-to-all traffic; empty without
-    a prediction."""
+    """Return a chart of the load of each link of the busiest switches under all-to-all traffic; empty without a
+    prediction."""
     return styled(heat(report, relative_load(report)))
 
 
@@ -57,7 +57,7 @@ ALONE = "svg{background:var(--card);font-family:system-ui,sans-serif}"
 
 
 def to_html(report: Report, live: str = "") -> str:
-    """Return the whole page as text. It depends only on the report, whose ``made`` has the time and command.
+    """Return the whole page as text. It depends only on the report, which contains the time and the command (``made``).
 
     ``live``: the address of the map that replaces the drawing, on the same server (``softib serve``). Such a page is
     not a file, and the server decides what it may load.
@@ -148,7 +148,7 @@ def relative_load(report: Report) -> np.ndarray | None:
 
 
 def scaled(report: Report, load: np.ndarray) -> np.ndarray:
-    """Return the flows on each switch link in multiples of its rate, where a flow has the median rate of hosts."""
+    """Return the load of each switch link: its flows times the median rate of hosts, divided by the link's rate."""
     p = report.prediction
     assert p is not None
     links = p.network.n_links
@@ -213,7 +213,7 @@ def curves(report: Report) -> list[tuple[str, np.ndarray]]:
 
 
 def heat(report: Report, load: np.ndarray | None) -> str:
-    """Return the load of each link of the busiest switches; empty without a prediction."""
+    """Return a chart of the load of each link of the busiest switches; empty without a prediction."""
     p, g = report.prediction, report.graph
     if p is None or g is None or load is None or not len(load):
         return ""
@@ -234,7 +234,7 @@ def _peer(report: Report, link: int) -> str:
 
 
 def _about(report: Report) -> list[tuple[str, Code]]:
-    """Return the documentation of every code on the page, worst first."""
+    """Return the documentation of every code that has a finding on the page, worst first."""
     worst: dict[str, int] = {}
     for finding in report.findings:
         worst[finding.code] = max(worst.get(finding.code, -1), int(finding.severity))
@@ -242,7 +242,7 @@ def _about(report: Report) -> list[tuple[str, Code]]:
 
 
 def _routing_notes(report: Report) -> list[str]:
-    """Return the notes of routing and bring-up without repetitions."""
+    """Return the notes of routing and bring-up, each once."""
     routing = report.routing.notes if report.routing else []
     brought_up = report.bring_up.notes if report.bring_up else []
     return [*routing, *(n for n in brought_up if n not in routing)]

@@ -13,9 +13,9 @@ __all__ = ["to_junit"]
 
 
 def to_junit(report: Report) -> str:
-    """Return a suite of the fabric with a test case for each finding. Warnings and errors are failures; findings
-    that only inform pass. Without any finding there is one case that passes, for servers that treat an empty suite
-    as an error."""
+    """Return a test suite for the fabric with a test case for each finding. Warnings and errors are failed cases;
+    findings of severity info are passed cases. Without findings there is one passed case, because some servers treat an
+    empty suite as an error."""
     findings = report.findings
     failed = sum(f.severity >= Severity.WARNING for f in findings)
     counts = {"tests": str(max(len(findings), 1)), "failures": str(failed), "errors": "0"}

@@ -41,8 +41,8 @@ def script_json(value: Any) -> Markup:
 
 
 def finding_ports(fabric: Fabric, findings: list[Finding]) -> list[list[tuple[int, int]]]:
-    """Return (node row, port number or 0) of each place of each finding; node -1 = not in this
-    fabric."""
+    """Return, for each finding, (node row, port number or 0) of each of its locations. A node row of -1 means that the
+    node is not in this fabric."""
     rows: dict[int, list[int]] = {}
     for i, guid in enumerate(fabric.node_guid.tolist()):
         rows.setdefault(guid, []).append(i)
@@ -86,8 +86,8 @@ def page_data(report: Report, tiers: Tiers | None, load: np.ndarray | None, find
 
 
 def _cables(report: Report, load: np.ndarray | None) -> dict[str, Any]:
-    """Return the ends, the rate and the load of every cable with two ends (load in hundredths, from a to b and from
-    b to a; -1 = not predicted)."""
+    """Return columns of the cables whose two ends are known: ends, rate, and load from a to b and from b to a (in
+    hundredths; -1 = not predicted)."""
     f = report.fabric
     rows = np.flatnonzero((f.cable_port >= 0).all(axis=1))[:MAX_CABLES] if len(f.cable_port) else np.zeros(0, np.int64)
     a, b = f.cable_port[rows].T if len(rows) else (rows, rows)

@@ -35,7 +35,7 @@ __all__ = [
 
 
 TO_MEND = ("swapped", "misplaced", "missing")
-"""Statuses that require work at the rack."""
+"""Statuses of cables that require work at the rack."""
 WORST = 5
 NAMES = {
     "matched": "as planned",
@@ -51,8 +51,8 @@ NAMES = {
 
 
 def plan_facts(comparison: PlanComparison | None) -> list[tuple[str, str]]:
-    """Return (name, value) pairs: counts by status and reason, then the nodes with most cables to
-    fix."""
+    """Return (name, value) pairs: the number of cables for each status and reason, then the nodes with the most cables
+    to fix."""
     if comparison is None:
         return []
     facts = [("rows", _rows_text(comparison))]
@@ -97,7 +97,7 @@ def _notes(comparison: PlanComparison, status: str) -> str:
 
 
 TABLES_OF = {"as programmed": "by the tables in the switches", "file": "by the tables of the file"}
-"""Remark on tables that were not just computed by an engine."""
+"""Source of tables that no engine computed for this report → its description."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def headline(report: Report) -> tuple[str, str]:
 
 
 def routing_remarks(part: RoutingPart) -> list[str]:
-    """Return the limits of tables that carry the packets of all CAs without a credit loop."""
+    """Return remarks on tables that deliver the packets of all CAs without a credit loop, but have other limits."""
     remarks = []
     if n := part.switch_unreachable:
         remarks.append(f"{counted(n, 'pair')} from a switch {plural(n, 'has', 'have')} no path")
@@ -201,8 +201,8 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def _bisection_note(p: Prediction) -> str:
-    """Return the sums from which the percentage is computed, and their ratio if it differs because hosts have
-    different rates."""
+    """Return the sums of rates from which the percentage is computed. If hosts have different rates, the ratio of the
+    sums differs from the percentage, and is included."""
     pairs = p.random_pairs
     of = pairs.gbps / pairs.full_gbps if pairs.full_gbps else 0.0
     of_sums = "" if percent(of) == percent(pairs.relative) else f" ({percent(of)})"
@@ -229,7 +229,7 @@ def engine_hint(report: Report) -> str:
 
 
 def percent(share: float) -> str:
-    """Return ``41.2 %``; a value that would round to zero is ``<0.1 %``."""
+    """Return a share as text, for example ``41.2 %``. A share that would be rounded to zero is ``<0.1 %``."""
     if 0 < share < 0.0005:
         return "<0.1 %"
     return f"{100 * share:.1f} %"
@@ -248,7 +248,7 @@ def time_text(ps: float) -> str:
 
 
 def size_text(octets: int) -> str:
-    """``1 MiB``."""
+    """Return a size as text, for example ``1 MiB``."""
     for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if octets >= size:
             return f"{octets / size:g} {unit}"
@@ -256,7 +256,7 @@ def size_text(octets: int) -> str:
 
 
 def bytes_text(octets: float) -> str:
-    """Return ``1.5 GB``: powers of ten, as for links."""
+    """Return a number of bytes as text in powers of ten, for example ``1.5 GB``."""
     for unit, size in (("EB", 1e18), ("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if octets >= size:
             return f"{octets / size:.3g} {unit}"

@@ -47,7 +47,7 @@ SHOWN = 20
 
 
 def _table(console: Console, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print columns as wide as their texts; the first is aligned left, numbers are aligned right."""
+    """Print a table whose columns are as wide as their texts. The first column is aligned left, numbers right."""
     lines = [tuple(head), *(tuple(row) for row in rows)]
     widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
     for i, line in enumerate(lines):
@@ -192,7 +192,8 @@ def print_cables(c: CableList, console: Console) -> None:
 
 
 def _locations(locations: Sequence[SwitchPlace], currency: str, console: Console) -> None:
-    """Print the extra cost of other locations, and the saving of the best one over the worst."""
+    """Print what other positions of the switches would cost in addition, and what the best position saves compared with
+    the worst."""
     _table(
         console,
         ("switches at", "metres", "optical", currency),

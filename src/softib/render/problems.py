@@ -1,4 +1,4 @@
-"""Text about unreadable records: one line for all records with the same error."""
+"""Text about records that could not be read. Many records with the same error share one line."""
 
 from __future__ import annotations
 

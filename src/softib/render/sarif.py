@@ -20,7 +20,7 @@ __all__ = ["to_sarif"]
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-"""Section 3.27.10 of SARIF."""
+"""Severity → level in SARIF (section 3.27.10)."""
 
 
 def to_sarif(report: Report) -> str:
@@ -65,7 +65,7 @@ def _result(report: Report, f: Finding, rule: int) -> dict[str, Any]:
         }
         for p in f.where
     ]
-    # A fabric has no lines: the source is the file, its nodes and ports are logical locations (3.33).
+    # Findings refer to no line of the file, so nodes and ports are logical locations (3.33).
     location: dict[str, Any] = {"physicalLocation": {"artifactLocation": {"uri": _uri(report.source)}}}
     if logical:
         location["logicalLocations"] = logical
@@ -89,5 +89,5 @@ def _notification(p: Problem) -> dict[str, Any]:
 
 
 def _uri(path: str) -> str:
-    """Return a reference by RFC 3986; ``:`` of a first segment would be a scheme."""
+    """Return ``path`` as a relative reference (RFC 3986), in which ``:`` in the first segment would end a scheme."""
     return quote(path.encode("utf-8", "surrogateescape"), safe="/-._~")

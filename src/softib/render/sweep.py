@@ -19,8 +19,8 @@ TIMES = ("simulated_us", "p50_us", "p99_us")
 
 
 def run_bars(s: dict[str, Any]) -> str:
-    """Return a bar chart of the times of the first runs of :meth:`softib.Sweep.to_json`, by the
-    parameters that differ."""
+    """Return a bar chart of the times of the first runs of :meth:`softib.Sweep.to_json`. Bars are labelled with the
+    parameters in which the runs differ."""
     names = [n for n in (*s["parameters"], "seed") if len({str(row[n]) for row in s["rows"]}) > 1] or ["seed"]
     rows = [
         (", ".join(str(row[n]) for n in names), us, "could not run" if us is None else time_text(us * 1e6))

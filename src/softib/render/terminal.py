@@ -1,8 +1,7 @@
-"""The report on a terminal: the answer first, then findings, traffic, routing, each a table that
-fits 80 columns.
+"""The report on a terminal: the verdict first, then findings, traffic and routing as tables of at most 80 columns.
 
-Texts of files are shown as text: Rich's markup and control characters in a NodeDescription have
-no effect.
+Texts from files are printed literally: Rich's markup and control characters, for example in a NodeDescription, have no
+effect.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ __all__ = ["console", "print_check", "print_findings", "print_route", "print_rou
 STYLE = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 TONE = {"good": "green", "warn": "yellow", "bad": "bold red", "": "bold"}
 UNWRAPPED = 10_000
-"""Width of lines to a file or a pipe."""
+"""Width of lines that are written to a file or a pipe."""
 _PADDING = re.compile(r" +$", re.MULTILINE)
 SHOWN_FINDINGS = 40
 PER_CODE = 8
@@ -118,7 +117,8 @@ def print_check(report: Report, console: Console, every: bool = False) -> None:
 
 
 def print_route(tables: Routed, console: Console) -> None:
-    """Print the output of ``softib route``: whether the tables are right, and their proof."""
+    """Print the output of ``softib route``: whether the tables deliver all packets without a credit loop, and their
+    proof."""
     part = tables.part
     console.print(text(tables.fabric.name or "fabric", "bold"))
     if part.good and (remarks := routing_remarks(part)):
@@ -143,7 +143,7 @@ def print_route(tables: Routed, console: Console) -> None:
 
 
 def console() -> Console:
-    """Return stdout as it is now, as wide as its terminal (or COLUMNS); lines of a file or pipe are
+    """Return a console on the present stdout, with the width of its terminal (or COLUMNS). Lines to a file or pipe are
     not wrapped."""
     from rich.console import Console
 
@@ -243,7 +243,8 @@ def print_findings(report: Report, console: Console, every: bool = False) -> Non
 
 
 def _whole(f: Finding) -> list[str]:
-    """Return all items of a combined finding, one line each; otherwise the locations that its message omits."""
+    """Return all items of a combined finding, one line each. For other findings, return the locations that the message
+    omits."""
     if each := f.evidence.get("each"):
         return [str(one["message"]) for one in each]
     return [", ".join(map(str, f.where))] if len(f.where) > IN_A_MESSAGE else []

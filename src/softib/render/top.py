@@ -1,4 +1,4 @@
-"""The screen of ``softib top``: the last interval of a fabric."""
+"""The screen of ``softib top``: a fabric in the last interval."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["VIEWS", "Top", "top_figures", "top_screen"]
 TITLES = {"busy": "busiest ports", "waiting": "most waiting ports", "errors": "erring ports", "jobs": "jobs"}
 VIEWS = (*ORDERS, "jobs")
 NARROW = 90
-"""On terminals with fewer columns, the table leaves out the peers of cables and the received data."""
+"""On terminals with fewer columns than this, the table leaves out the peers of cables and the received data."""
 FRAME = 7
-"""Number of lines that show no ports: header, manager, title, head of the table, help."""
+"""Number of lines of the screen other than ports: header, manager, title, head of the table, help."""
 SHORT = {
     "symbol_error_counter": "symbol",
     "link_error_recovery_counter": "recovery",
@@ -97,11 +97,11 @@ class Top(Result):
     ports_read: int
     ports_answered: int
     silent: int
-    """Devices that did not answer."""
+    """Number of devices that did not answer."""
     ports: list[PortRow]
     """Every active port, by ``order`` (for jobs: busy ports first)."""
     jobs: list[JobRow] | None
-    """Null without --jobs."""
+    """Activity of each job's hosts; null without --jobs."""
     managers: list[TopManager]
 
 

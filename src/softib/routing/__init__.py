@@ -1,4 +1,6 @@
-"""Pure functions from a graph to forwarding tables, and the proof that the tables are correct.
+"""Functions that compute forwarding tables from a graph of switches, and the proof that tables are
+correct.
 
-One file per engine, under OpenSM's names. Nothing here uses MADs, files or the fabric's arrays.
+Each engine is one file with OpenSM's name for it. This package uses no MADs, no files and no arrays
+of a fabric.
 """

@@ -1,11 +1,11 @@
 """Ports among which a switch may choose for a destination: those on shortest paths that never go up after going down.
 
-A switch cannot distinguish packets from above and from below. So it forwards down if a path that
-only goes down leads to the destination, and up only otherwise. Once a packet has gone down, every
-further switch on its path has a path that only goes down, so the packet never goes up again. For
-any mixture of such choices, the order of the switches (rank, then NodeGUID) proves that the waiting
-channels form no cycle (Schroeder et al., Autonet, 1991). The tables of updn and ftree are proved in
-the same way.
+A switch cannot distinguish packets that arrive from above from those that arrive from below. So it
+forwards a packet down if a path that only goes down leads to the destination, and up only
+otherwise. After a packet has gone down once, every further switch on its path has a path that only
+goes down, so the packet never goes up again. So whatever the switches choose, the order of the
+switches (rank, then NodeGUID) proves that no channels wait for each other in a cycle (Schroeder et
+al., Autonet, 1991). The proof for the tables of updn and ftree is the same.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ LIDS_AT_ONCE = 4096
 @dataclass(frozen=True)
 class AdaptivePorts:
     """The choices of one switch. ``masks`` uint64[k, 4] are ascending sets of at least two ports
-    (bit p % 64 of word p // 64 is port p). ``mask_of`` int32[switches] is the mask for a
-    destination switch, -1 without a choice."""
+    (port p is bit p % 64 of word p // 64). ``mask_of`` int32[switches] is the mask for each
+    destination switch; -1 = the switch has no choice."""
 
     masks: np.ndarray
     mask_of: np.ndarray
 
 
 def adaptive_ports(graph: SwitchGraph, ranks: np.ndarray, among: np.ndarray | None = None) -> list[AdaptivePorts]:
-    """Return the choices of every switch, or only of the switches ``among`` (rows). ``ranks``
+    """Return the choices of every switch, or only of the switches in ``among`` (rows). ``ranks``
     int[switches]: 0 = top."""
     n = graph.n_switches
     targets = np.unique(graph.end_switch)
@@ -79,8 +79,8 @@ def _positions(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
 
 
 def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the hops to each target, int16[switches, targets]: only downwards if such a path
-    reaches the target, otherwise upwards first. UNREACHED: no way."""
+    """Return the hops to each target, int16[switches, targets]: those of a path that only goes down
+    if there is one, otherwise those of a path that goes up first. UNREACHED: there is no path."""
     n = graph.n_switches
     down = np.full((n, len(targets)), UNREACHED, np.int16)
     down[targets, np.arange(len(targets))] = 0
@@ -104,12 +104,12 @@ def _distances(graph: SwitchGraph, position: np.ndarray, targets: np.ndarray) ->
 def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bool:
     """Return whether routes of ``lft`` and adaptive choices can wait for each other in a cycle.
 
-    The order of ``ranks`` excludes cycles of paths that only go up and then down. So each cycle
-    contains bends of ``lft`` from down to up: detours of switches' own packets, or of ftree where a
-    leaf lost its cable to a top switch. Each bend is combined with all ports that the switch at the
-    bend may choose. Every other turn that the order allows counts as used, except back to the
-    switch that the packet came from. So the answer may be yes for a cycle that cannot occur, but never no for one that
-    can.
+    The order of ``ranks`` excludes cycles of paths that go up and then only down. So each cycle
+    contains turns of ``lft`` from down to up. Such turns are detours of packets that switches send,
+    or of ftree if a leaf lost its cable to a top switch. Each of them is combined with all ports
+    that the switch at the turn may choose. Every other turn that the order allows is assumed to be
+    used, except back to the switch that the packet came from. So the result may be True for a cycle
+    that cannot occur, but is never False for one that can.
     """
     position = _positions(graph, ranks)
     bends = _bends(graph, position, lft)
@@ -141,8 +141,8 @@ def could_deadlock(graph: SwitchGraph, ranks: np.ndarray, lft: np.ndarray) -> bo
 
 
 def _bends(graph: SwitchGraph, position: np.ndarray, lft: np.ndarray) -> np.ndarray:
-    """Return int64[n, 3]: switches a and b and a LID whose route by ``lft`` goes down from a to b
-    and then up."""
+    """Return (a, b, LID) int64[n, 3] for each route of ``lft`` that goes down from switch a to
+    switch b, and then up."""
     n = graph.n_switches
     peer_of = np.full((n, 256), -1, np.int32)
     owner = graph.link_switch

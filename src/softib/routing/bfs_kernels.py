@@ -1,8 +1,9 @@
 """Distances between all pairs of switches, 64 sources at a time.
 
-A breadth-first search from every switch at once. ``front[v]`` is the set (bits) of sources that reached ``v`` in the
-last step. One pass over the links moves 64 sources with one OR (the multi-source BFS of Then et al., "The More the
-Merrier", VLDB 2014). 1,620 switches with 46,656 directed links take about 20 ms.
+The search runs from every switch at the same time. ``front[v]`` is the set of sources (one bit
+each) that reached ``v`` in the last step. One pass over the links moves 64 sources with one OR (the
+multi-source BFS of Then et al., "The More the Merrier", VLDB 2014). 1,620 switches with 46,656
+directed links take about 20 ms.
 """
 
 import numpy as np
@@ -12,7 +13,8 @@ from softib.jit import kernel
 
 @kernel(steps=lambda first, peer, hops, out: len(peer) * len(first) // 3)
 def lowest_neighbour(first, peer, hops, out):
-    """Write ``out[s, t]`` int32: the lowest-port link of ``s`` that leads nearer to ``t``, -1 if there is none.
+    """Write ``out[s, t]`` int32: of the links of ``s`` that lead nearer to ``t``, the one with the
+    lowest port; -1 if there is none.
 
     hops uint8[n, n], 255 = not connected.
     """
@@ -50,8 +52,8 @@ def lightest_neighbours(first, peer, hops, weight, via):
 
 @kernel(steps=lambda links, via, end_switch, end_lid, end_lmc, end_port, cable, lft: 2 * len(lft) * len(end_lid))
 def spread_cables(links, via, end_switch, end_lid, end_lmc, end_port, cable, lft):
-    """Write the entries of all LIDs: on switch ``s`` towards the peer of link ``via[s, t]``, round
-    robin over the parallel cables.
+    """Write the entries of all LIDs. Switch ``s`` forwards towards the peer of link ``via[s, t]``;
+    destinations are distributed round robin over parallel cables.
 
     ``links`` is (first, peer, out_port). ``cable`` int32[ends] is the cable of an end's first LID
     (modulo the number of cables); its next LID (LMC) uses the next cable. lft uint8[n, LIDs] out.
@@ -106,7 +108,8 @@ def all_hops(first, peer, use, hops):
         for s in range(n):
             for w in range(n_masks):
                 fresh[s, w] = 0
-            # bits are targets: in `step`, s reaches the targets that its neighbours reached in `step - 1`
+            # bits are targets; in `step`, s reaches the targets that its neighbours reached in
+            # `step - 1`
             for e in range(first[s], first[s + 1]):
                 if use[e]:
                     p = peer[e]
@@ -133,13 +136,14 @@ def all_hops(first, peer, use, hops):
 
 @kernel(steps=lambda first, peer, down, order, hops, is_down: len(peer) * len(first) // 8)
 def legal_hops(first, peer, down, order, hops, is_down):
-    """Write up*/down* distances, of paths that go any number of links up, then only down.
+    """Write up*/down* distances: those of paths that first go up any number of links, and then only
+    down.
 
-    A switch with an all-down path to ``t`` must use one, because packets of others may come down to
-    it on their path to ``t``. ``hops`` uint8[n, n] holds the all-down distances on entry and the
-    distances of legal walks on return, 255 none; ``is_down`` bool[n, n] out: the walk from here is
-    all-down. ``order`` int32[n]: switches from the top down; ``down`` bool[links]: the link leads
-    away from the top.
+    A switch that has a path to ``t`` that only goes down must use it, because packets from other
+    switches may come down to it on their way to ``t``. ``hops`` uint8[n, n]: on entry the distances
+    of paths that only go down, on return those of legal paths, 255 = none. ``is_down`` bool[n, n]
+    out: the path only goes down. ``order`` int32[n]: switches from the top down. ``down``
+    bool[links]: the link leads away from the top.
     """
     n = first.shape[0] - 1
     for s in range(n):
@@ -213,7 +217,7 @@ def spines(hops, weight, out):
 
 @kernel(steps=lambda hops, weight, out: hops.size)
 def distance_to_cas(hops, weight, out):
-    """Write ``out`` int64[n]: the sum of hops from each switch to all CAs; unreachable CAs are not counted."""
+    """Write ``out`` int64[n]: for each switch, the sum of its hops to all CAs that it reaches."""
     n = hops.shape[0]
     for s in range(n):
         total = 0

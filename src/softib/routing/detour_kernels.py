@@ -11,8 +11,9 @@ MOST_COUNTED = 1 << 20
 
 @kernel
 def _add_dependencies_along(c, vl_state, outward, tree):
-    """Mark the dependencies of paths along the tree's links (bool[links], both directions of a cable) that close no
-    cycle; dependencies at the first switches of ``outward`` are tried first."""
+    """Add those dependencies of paths along the tree that close no cycle. The tree is bool[links],
+    both directions of a cable. Dependencies at the first switches of ``outward`` are added
+    first."""
     for v in outward:
         for b in range(c.first[v], c.first[v + 1]):
             if not tree[b]:
@@ -38,8 +39,8 @@ def copy_paths(links, routes, kept):
 
 
 def steps_of(c, vl_state, links, routes, out_port, part, *rest):
-    """Number of steps of :func:`fill_gaps`: for the tree, each entry, and each gap (gaps are not
-    counted if there are more entries than Python would fill)."""
+    """Return the number of steps of :func:`fill_gaps`: for the tree, for each entry, and for each
+    gap. (Gaps are not counted if the entries alone are too many for Python.)"""
     entries = len(part) * len(routes.dest_lid)
     gaps = np.count_nonzero(routes.lft[:, routes.dest_lid] == 255) if entries < MOST_COUNTED else entries
     return 40 * len(c.peer) + 3 * entries + 24 * gaps
@@ -47,17 +48,17 @@ def steps_of(c, vl_state, links, routes, out_port, part, *rest):
 
 @kernel(steps=steps_of, rows=True)
 def fill_gaps(c, vl_state, links, routes, out_port, part, tree, whole, whole_paths, left):
-    """Fill ``routes.lft`` where it has no entry (255) for the destinations of ``routes``, in their
+    """Fill the gaps in ``routes.lft`` (255 = no entry) for the destinations of ``routes``, in their
     order.
 
-    First, the dependencies along ``tree`` (switches from its root on, bool[links]) are allowed. A
-    switch then looks at its links to switches with an entry. It uses a link whose dependency
-    already exists; among several, the one to which the fewest LIDs of CAs were assigned in this
-    way. Otherwise it uses a link whose dependency closes no cycle. ``part`` int[n]: switches
-    connected by cables have the same number. ``whole_paths``: if False, all dependencies of the
-    existing entries are in ``vl_state``; if True, dependencies on the rest of a path must be added
-    too. ``left`` int64[2] counts the (switch, LID) pairs that stay without an entry, and among them
-    those whose switch has CAs. ``whole``: stop at the first destination with such a pair.
+    First, the dependencies along ``tree`` (switches from its root on, bool[links]) are added. A
+    switch without an entry then looks at its links to switches with an entry. It uses a link that
+    needs no new dependency; of several such links, the one to which the fewest LIDs of CAs were
+    assigned so far. If there is none, it uses a link whose new dependency closes no cycle. ``part``
+    int[n]: switches connected by cables have the same number. ``whole_paths``: if False, all
+    dependencies of existing entries are in ``vl_state``; if True, those on the rest of a path must
+    be added too. ``left`` int64[2] counts the (switch, LID) pairs that stay without an entry, and
+    those of them whose switch has CAs. ``whole``: stop at the first destination with such a pair.
     """
     _add_dependencies_along(c, vl_state, tree[0], tree[1])
     lft, end_switch, peer = routes.lft, links.end_switch, c.peer
@@ -80,7 +81,8 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, tree, whole, whole_pat
         ports = tile[k & 63]
         lid, end = routes.dest_lid[k], routes.dest_end[k]
         last, target = target, end_switch[end]
-        for i in range(begin, settled):  # the gaps of the previous destination, and their entries
+        # the switches that were gaps for the previous destination, with their new entries
+        for i in range(begin, settled):
             past[i] = order[i]
         past_begin, past_end = begin, settled
         before = taken.copy()
@@ -129,10 +131,9 @@ def fill_gaps(c, vl_state, links, routes, out_port, part, tree, whole, whole_pat
 
 @kernel
 def _arrivals(ports, at, peer, end, target, part, scratch, taken, order, gap):
-    """Divide the switches connected with ``target`` by whether their packets for ``end`` arrive.
-    For switches whose packets arrive, write their link to ``taken``, and the switches to ``order`` after ``target``.
-    The
-    others: ``gap``. Return both counts."""
+    """Divide the switches connected with ``target`` by whether their packets for ``end`` arrive. If
+    they arrive, write the switch's link to ``taken``, and the switch to ``order`` after ``target``.
+    If not, write it to ``gap``. Return both numbers."""
     state, dist, stack = scratch
     state[:] = 0
     taken[:] = -1
@@ -159,7 +160,8 @@ def _arrivals(ports, at, peer, end, target, part, scratch, taken, order, gap):
 
 @_arrivals.in_python
 def _arrivals_by_doubling(ports, at, peer, end, target, part, scratch, taken, order, gap):
-    """Like :func:`_arrivals`, for all switches at once: after k rounds, each knows the switch 2 ** k links ahead."""
+    """Do the same as :func:`_arrivals` for all switches at once. After k iterations, the outcome is
+    known up to 2 ** k links ahead."""
     every = np.arange(len(part))
     link = at[every, ports]
     ahead = np.where(link >= 0, peer[np.maximum(link, 0)], every) if len(peer) else every
@@ -182,8 +184,8 @@ def _settle(u, a, settled, order, taken):
 
 @kernel
 def _waits(c, vl_state, a, v, target, taken, whole_paths):
-    """Return whether packets on link ``a`` to switch ``v`` can continue over an existing dependency (``whole_paths``:
-    the whole path to the target has only such dependencies)."""
+    """Return whether packets on link ``a`` to switch ``v`` can continue without a new dependency.
+    With ``whole_paths``, the whole path to the target must need none."""
     while v != target:
         b = taken[v]
         if b < 0 or vl_state.present[c.dep_first[a] + b - c.first[v]] != ADDED:
@@ -196,8 +198,8 @@ def _waits(c, vl_state, a, v, target, taken, whole_paths):
 
 @kernel
 def _first_possible(c, vl_state, u, target, taken, whole_paths):
-    """Return a link of ``u`` on which packets can continue if another dependency is added that closes no cycle; -1 if
-    there is none."""
+    """Return a link of ``u`` on which packets can continue if a dependency that closes no cycle is
+    added; -1 if there is none."""
     for a in range(c.first[u], c.first[u + 1]):
         v = c.peer[a]
         if taken[v] < 0:
@@ -242,7 +244,8 @@ def _least_loaded_by_columns(c, vl_state, u, target, taken, load, whole_paths):
 
 
 def _follow(c, vl_state, dependency, to, target, taken):
-    """Apply :func:`_waits` to links to the switches ``to``, one link deep."""
+    """Do the same as :func:`_waits` for links to the switches ``to``, but check only the next
+    link."""
     after = taken[to]
     on = vl_state.present.take(dependency + after - c.first[to], mode="clip") == ADDED
     on &= after >= 0

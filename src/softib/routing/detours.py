@@ -1,14 +1,15 @@
-"""Detours: paths that the rule "no up after down" excludes but that close no credit loop.
+"""Detours: paths that go up after they went down, which the rule of up*/down* excludes, but that
+close no credit loop.
 
-A CA on one top switch (storage, a SHARP aggregation node) has no legal path to a CA on another: the
-path would go down and up again. Switches need such paths too. A core switch that lost its cable to
-a pod answers the pod's hosts (counters, traps) over another core, and a switch that runs a subnet
-manager polls switches of its tier.
+A CA on a top switch (storage, or a SHARP aggregation node) has no legal path to a CA on another top
+switch, because the path would go down and up again. Switches need such paths too: a core switch
+that lost its cable to a pod sends its answers to the pod's hosts (counters, traps) through another
+core, and a switch that runs a subnet manager polls switches of its own tier.
 
-All existing entries of the tables stay unchanged. Each gap gets a link to a neighbour that has an
-entry, if that closes no cycle of waiting channels. Turns at one leaf, and at the switches above it,
-are tried first: in a tree they close no cycle, and they join all its switches. Packets of a switch
-itself count like those of CAs, since they take the same buffers.
+Existing entries of the tables stay unchanged. Each gap gets a link to a neighbour that has an
+entry, if this closes no cycle of waiting channels. Turns at one leaf, and at the switches above it,
+are tried first: in a tree they close no cycle, and they connect all its switches. Packets that
+switches send count as those of CAs do, because they use the same buffers.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ from softib.routing.transition.order_kernels import put_all
 __all__ = ["connect", "fill", "filled_on_extra_vl", "refilled", "without_switch_loops"]
 
 ROOTS = 8
-"""Number of trees whose turns are tried first; the next tree is tried while gaps remain."""
+"""Number of trees whose turns are tried first. Each further tree is tried only if gaps remain."""
 MOST_TRIED = 1 << 21
 """Largest number of table entries for which more than one tree is tried."""
 
 
 def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str], whole: bool = False) -> bool:
-    """Fill the gaps of ``lft`` (uint8[n_switches, LIDs], in place), which follows the legal
-    distances ``d``. Returns whether every CA's packets then arrive.
+    """Fill the gaps of ``lft`` (uint8[n_switches, LIDs], changed in place), whose paths are those
+    of the legal distances ``d``. Return whether all packets of CAs then arrive.
 
-    ``notes`` gets a line if packets of CAs use detours, and a line if gaps remain. ``whole``:
-    return False if any gap remains; some gaps are then not filled.
+    ``notes`` gets a line if packets of CAs use detours, and one if gaps remain. ``whole``: stop and
+    return False if any gap remains.
     """
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     gaps = (d.hops == 255) & (part[:, None] == part)
@@ -58,7 +59,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
     exact = dependencies_of(graph, before, switches=True) if left and lft.size <= MOST_TRIED else None
     for nth in range(
         ROOTS
-    ):  # turns of real paths exclude fewer detours than all turns that the rule allows, and other roots other ones
+    ):  # each tree excludes other detours; dependencies of actual paths exclude the fewest
         if exact is None or not left:
             break
         other = before.copy()
@@ -91,13 +92,13 @@ def fill(
     nth: int = 0,
     whole_paths: bool = False,
 ) -> tuple[int, int]:
-    """Give each switch that has no entry to the ends ``to`` (bool[ends]) an entry, in place, that closes no cycle with
-    the dependencies ``needs`` (as in :func:`~softib.routing.proof.credit_loops.credit_dependencies`), which have no
-    cycle themselves.
+    """Fill the gaps for the ends ``to`` (bool[ends]) in place. New entries close no cycle with the
+    dependencies ``needs`` (as in :func:`~softib.routing.proof.credit_loops.credit_dependencies`),
+    which must have no cycle themselves.
 
-    Returns (remaining pairs of a switch and a LID, and the number of these whose switch has CAs).
-    ``whole``: stop at the first remaining pair. ``whole_paths``: existing entries have dependencies
-    that are not in ``needs``.
+    Return (pairs of a switch and a LID that remain without an entry, number of them whose switch
+    has CAs). ``whole``: stop at the first such pair. ``whole_paths``: existing entries have
+    dependencies that are not in ``needs``.
     """
     c, state = channels(graph), vl_state(graph)
     if put_all(c, state, needs) < len(needs):
@@ -111,7 +112,7 @@ def fill(
     at = graph.end_switch[ends[rows]]
     rows = rows[
         np.lexsort((at, plane[at], graph.end_is_switch[ends[rows]]))
-    ]  # CAs first, then switches of a plane together
+    ]  # CAs first; switches of one plane are adjacent
     routes = routes_of(graph, lft, lids[rows], ends[rows])
     left = np.zeros(2, np.int64)
     fill_gaps(c, state, links_of(graph), routes, graph.out_port, part, _tree(graph, nth), whole, whole_paths, left)
@@ -135,9 +136,10 @@ def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
-    """Return tables in which no packet, including those of switches, makes a credit loop on one VL.
-    They are ``lft`` itself, or its entries on paths between CAs (and on paths to switches, if those
-    make no loop) with new entries elsewhere. None if a gap remains."""
+    """Return tables in which no packets, including those of switches, make a credit loop on one VL.
+    These are ``lft`` itself if it has no loop. Otherwise only its entries on paths between CAs are
+    kept (and those on paths to switches, if they make no loop), and all others are new. Return None
+    if a gap remains."""
     if not _loops(graph, dependencies_of(graph, lft, switches=True)):
         return lft
     everywhere = np.ones(len(graph.end_lid), np.bool_)
@@ -149,9 +151,9 @@ def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | No
 
 
 def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarray) -> np.ndarray | None:
-    """Return ``lft`` with new entries for the ends ``to`` (bool[ends]); entries that packets of CAs
-    use to reach the ends ``kept`` (a subset) stay. Return None if a switch finds no entry without a
-    cycle on one VL, or if the kept paths have a cycle."""
+    """Return ``lft`` with new entries for the ends ``to`` (bool[ends]). Entries that packets of CAs
+    use to reach the ends ``kept``, a subset of ``to``, stay. Return None if the kept paths have a
+    cycle, or if no new entry for some switch avoids a cycle on one VL."""
     needs = dependencies_of(graph, lft, kept)
     if _loops(graph, needs):
         return None
@@ -165,7 +167,7 @@ def refilled(graph: SwitchGraph, lft: np.ndarray, to: np.ndarray, kept: np.ndarr
 
 
 def filled_on_extra_vl(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:
-    """Return ``lft`` with new values in the entries that no packet between CAs uses, so that
+    """Return ``lft`` with new values in the entries that no packet between CAs uses, such that
     packets from and to switches without CAs form no cycle on a separate VL. Return None if a gap
     remains, or if the unchanged entries have a cycle."""
     cas = cas_per_switch(graph)

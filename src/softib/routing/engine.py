@@ -1,8 +1,8 @@
-"""The interface of a routing engine, and the registry of engines: softib's own by OpenSM's names,
-and those of installed packages (entry points of the group ``softib.engines``).
+"""The interface of routing engines, and the registry of engines. It contains softib's engines, with
+OpenSM's names, and those of installed packages (entry points of the group ``softib.engines``).
 
-The name of an entry point is the engine's, and its value is a function of a
-:class:`~softib.routing.graph.SwitchGraph` and :class:`RouteOptions` that returns a :class:`Routing`,
+The name of an entry point is the name of the engine. Its value is a function that takes a
+:class:`~softib.routing.graph.SwitchGraph` and :class:`RouteOptions`, and returns a :class:`Routing`
 or only its tables.
 """
 
@@ -42,11 +42,11 @@ __all__ = [
 GROUP = "softib.engines"
 
 DEFAULT_ENGINE = "ftree,updn,dfsssp,lash"
-"""The default of every verb and every manager: first the engine for trees; then, for other fabrics,
-one that cannot deadlock; and for fabrics without top switches, one with virtual lanes if that pays
-(docs/decisions/0007)."""
+"""The default engines of every verb and every manager. ftree routes trees. Other fabrics are routed
+by updn, which cannot deadlock. On fabrics without top switches, an engine with virtual lanes is
+used if its paths are much better (docs/decisions/0007)."""
 WITHOUT_LANES = "ftree,updn"
-"""The default for a site that uses SLs or adaptive routing for its own purposes."""
+"""The default for a site that uses SLs or adaptive routing for other purposes."""
 
 USUAL_DATA_VLS = 8
 BY_MINHOP = "; routed by minhop, as OpenSM does"
@@ -58,17 +58,17 @@ class RouteOptions:
     """Options of OpenSM's engines, under OpenSM's names.
 
     * ``root_guids``: NodeGUIDs of the roots (updn, dnup, ftree), empty = the engine finds them.
-    * ``root_groups``: port groups (names of ``groups``) whose switches are also roots.
+    * ``root_groups``: port groups (names in ``groups``) whose switches are also roots.
     * ``cn_guids``, ``io_guids``: PortGUIDs of compute and I/O nodes (ftree), empty = all are compute nodes.
-    * ``past_roots``: roots of the last tables of this subnet, a hint for an engine that would not find them in an
-      incomplete tree (ftree).
-    * ``proven``: the proof of the previous tables, so that only changes are proved.
-    * ``data_vls``: number of data VLs that every link has, which limits lash, dfsssp and nue (0: unknown, use
-      :data:`USUAL_DATA_VLS`).
+    * ``past_roots``: roots of the previous tables of this subnet. An engine that would not find
+      them in an incomplete tree uses them as a hint (ftree).
+    * ``proven``: the proof of the previous tables, so that only changes must be proved.
+    * ``data_vls``: number of data VLs that every link has. It limits lash, dfsssp and nue (0:
+      unknown, use :data:`USUAL_DATA_VLS`).
     * ``nue_max_num_vls``: number of VLs that nue uses (OpenSM's default 1; 0 = all of ``data_vls``).
     * ``torus_config``: text of a torus-2QoS.conf(5).
     * ``lfts``: text of a dump in dump_lfts format, for engine ``file`` (OpenSM's ``-U``).
-    * ``chain``: the engine of each part, for engine ``chain``.
+    * ``chain``: the steps of the chain, for engine ``chain``.
     * ``seed``: seed of engines with random choices.
     """
 
@@ -93,23 +93,25 @@ class Routing:
 
     ``lft`` uint8[n_switches, graph.lft_size], 255 = no route.
 
-    ``path_sl`` is None if the engine leaves SLs to partitions and QoS (one VL is enough). Otherwise
-    it is the SL of packets from any CA on a switch (row of the graph) to an end port (row of
+    ``path_sl`` is None if one VL is enough, so that partitions and QoS can choose SLs. Otherwise it
+    is the SL of packets from any CA on a switch (row of the graph) to an end port (row of
     ``graph.end_*``), for all LIDs of that port: uint8[n_switches, ends], or uint8[1, ends] if the
-    source does not matter. :meth:`sl` reads it.
+    SL depends only on the destination. :meth:`sl` reads it.
 
-    ``sl2vl`` is None if VL = SL mod data VLs on every port. Otherwise it is the VL by SL (VL 15 =
-    discard, IBA 7.6.6) in one of three shapes: uint8[16] for all ports of all switches;
+    ``sl2vl`` is None if VL = SL mod data VLs on every port. Otherwise it is the VL of each SL (VL
+    15 = discard, IBA 7.6.6) in one of three shapes: uint8[16] for all ports of all switches;
     uint8[n_switches, 16] for all ports of each switch; uint8[n_switches, ports + 1, ports + 1, 16]
     by input portnum, output portnum (0 = the switch's own port) and SL. ``end_sl2vl`` (uint8[16] or
-    None) is the same map for every CA and router port. ``vls`` is the number of data VLs that links
-    between switches must operate so that these tables are free of credit loops.
+    None) is the map of every CA and router port. ``vls`` is the number of data VLs that links
+    between switches must operate for these tables to be free of credit loops.
 
-    ``tree`` bool[links] is a spanning tree whose turns close no cycle with the paths on any VL (nue's escape paths).
+    ``tree`` bool[links] is a spanning tree whose turns close no cycle with the paths on any VL
+    (nue's escape paths).
 
-    ``one_sl``: both directions of a path have the same SL, so an answer with the SL of its request makes no loop.
+    ``one_sl``: both directions of a path have the same SL, so an answer that uses the SL of its
+    request makes no loop.
 
-    ``notes`` are lines of text: the ranks and roots found, fallbacks.
+    ``notes`` are lines of text about the ranks and roots that the engine used, and about fallbacks.
     """
 
     engine: str
@@ -125,8 +127,8 @@ class Routing:
     one_sl: bool = True
 
     def sl(self, switch: int, end: int) -> int:
-        """Return the SL of a path from a CA on ``switch`` to the end port ``end`` (rows of the
-        graph); 0 without :attr:`path_sl`."""
+        """Return the SL of paths from CAs on ``switch`` to the end port ``end`` (rows of the
+        graph); 0 if :attr:`path_sl` is None."""
         if self.path_sl is None:
             return 0
         return int(self.path_sl[switch % len(self.path_sl), end])
@@ -151,7 +153,8 @@ ENGINES: dict[str, str] = {
 """OpenSM's engine name → location of its function (loaded on demand)."""
 
 NEEDS: dict[str, str] = {"torus-2QoS": "torus_config", "file": "lfts", "chain": "chain"}
-"""Engines that need a file → the field of :class:`RouteOptions` that holds it."""
+"""The engines that need a file, and the field of :class:`RouteOptions` that holds the file's
+content."""
 
 
 @cache
@@ -162,7 +165,8 @@ def _of_packages() -> Mapping[str, Extension]:
 
 
 def _check(name: str, value: Any) -> None:
-    """Raise :class:`InputError` for an engine whose name does not fit in a list, or that cannot run."""
+    """Raise :class:`InputError` for an engine that cannot be called, or whose name cannot be part
+    of a list."""
     if not callable(value):
         raise InputError("it is not a function of a graph and options")
     if not name or any(c in name for c in ", \t"):
@@ -177,8 +181,8 @@ def engines() -> tuple[str, ...]:
 def engine(name: str) -> Engine:
     """Return the engine named ``name``; raises :class:`UnknownName` with similar names.
 
-    If an engine of a package raises an exception, or if its tables do not fit the graph, minhop
-    routes the graph, and ``notes`` of the result report it.
+    If a package's engine raises an exception, or returns tables that do not match the graph, minhop
+    routes the graph; ``notes`` of the result report this.
     """
     if name in ENGINES:
         module, function = ENGINES[name].split(":")
@@ -206,7 +210,8 @@ def _run(extension: Extension, graph: SwitchGraph, options: RouteOptions) -> Rou
 
 
 def _check_tables(graph: SwitchGraph, routing: Routing, data_vls: int) -> None:
-    """Raise ValueError for a package's tables that do not fit in switches, or that need more than ``data_vls`` VLs."""
+    """Raise ValueError if a package's tables do not match the graph, or need more than ``data_vls``
+    VLs."""
     n, ends, ports = graph.n_switches, len(graph.end_lid), int(graph.switch_nports.max(initial=0)) + 1
     shapes: dict[str, tuple[Any, list[tuple[int, ...]]]] = {
         "lft": (np.uint8, [(n, graph.lft_size)]),
@@ -245,12 +250,12 @@ def chain(name: str) -> list[str]:
 
 
 def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) -> Routing:
-    """Run engine ``name`` on ``graph``; of a list, use the first engine whose own tables reach
-    every connected pair. A later ``dfsssp`` or ``lash`` in the list replaces ``updn`` and ``dnup``
-    if virtual lanes pay (:mod:`softib.routing.engines.updn`).
+    """Run engine ``name`` on ``graph``. If ``name`` is a list, use the first engine whose own
+    tables reach every connected pair. A later ``dfsssp`` or ``lash`` in the list replaces ``updn``
+    and ``dnup`` if its paths are much better (:mod:`softib.routing.engines.updn`).
 
-    If no engine reaches every pair, use the one that leaves the fewest pairs without a route; on a
-    tie, the first. ``notes`` name the rejected engines and the reasons.
+    If no engine reaches every pair, use the one that leaves the fewest pairs without a route, or
+    the first such engine. ``notes`` name the rejected engines and the reasons.
     """
     names = chain(name)
     options = options or RouteOptions()
@@ -267,7 +272,7 @@ def route(graph: SwitchGraph, name: str, options: RouteOptions | None = None) ->
         routing = engine(n)(graph, options)
         is_native = routing.engine == n
         if is_native or n == names[-1]:
-            # A list of one, or the last remaining engine, needs no comparison.
+            # A single engine, or the last one that remains, needs no comparison.
             lost = _lost(graph, routing, options.proven) if len(names) > 1 and (n != names[-1] or partial) else 0
             if not lost:
                 if n in ("updn", "dnup") and is_native and n != names[-1]:
@@ -290,7 +295,7 @@ def _lost(graph: SwitchGraph, routing: Routing, proven: ProvenTables | None) -> 
 
 
 def _rejected(name: str, routing: Routing) -> list[str]:
-    """Return the notes of a rejected engine of a list: its reason, without the notes of minhop's
+    """Return the notes of an engine that was rejected: its reason, without notes on minhop's
     tables, which are not used."""
     reasons = [note.removesuffix(BY_MINHOP) for note in routing.notes if note.endswith(BY_MINHOP)]
     return [f"{why}; tried the next engine" for why in reasons or [f"{name} does not fit this fabric"]]

@@ -1,6 +1,7 @@
 """The input of a routing engine: switches, the links between them, and the LIDs attached to them.
 
-A graph is made from five port columns, which both a fabric and the subnet manager's database have:
+A graph is made from port columns, which both a fabric and the subnet manager's database have:
+:meth:`SwitchGraph.from_ports`.
 :meth:`SwitchGraph.from_ports`.
 """
 
@@ -21,11 +22,11 @@ __all__ = ["PortColumns", "SwitchGraph"]
 class PortColumns:
     """The columns of a graph, named as in the fabric: ``node_*`` by node, ``port_*`` by port.
 
-    ``port_peer`` is -1 without a usable link. ``sys_guid`` (SystemImageGUIDs) matters only with LMC
-    > 0; without it, every switch is a separate system. ``is_host`` bool[nodes] marks hosts
-    (default: every CA). Routers and SHARP aggregation nodes may also be on spines, so they do not
-    show which switches are leaves. ``node_desc`` uint8[nodes, 64] (NodeDescriptions) matters only
-    to engine ``chain``, whose groups may name nodes.
+    ``port_peer`` is -1 if there is no usable link. ``sys_guid`` (SystemImageGUIDs) is used only
+    with LMC > 0; if it is missing, every switch is a separate system. ``is_host`` bool[nodes] marks
+    hosts (default: every CA). Routers and SHARP aggregation nodes are no hosts: they may also be on
+    spines, so they do not show which switches are leaves. ``node_desc`` uint8[nodes, 64]
+    (NodeDescriptions) is used only by engine ``chain``, whose groups may name nodes.
     """
 
     node_type: Any

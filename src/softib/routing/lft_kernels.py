@@ -1,5 +1,5 @@
-"""Forwarding tables from distances: each LID gets the least-loaded of the best ports, as in
-OpenSM's ucast manager."""
+"""Forwarding tables from distances: of the ports on best paths, each LID gets the least-loaded one,
+as in OpenSM's ucast manager."""
 
 import numpy as np
 
@@ -66,15 +66,15 @@ LegalHops = table("LegalHops", "first peer out_port down hops is_down")
 """Links as in :class:`~softib.routing.graph.SwitchGraph`; ``down``, ``hops`` and ``is_down`` as in
 :class:`~softib.routing.tables.Distances`."""
 Destinations = table("Destinations", "switch first end counted lid lmc port")
-"""Groups of ends on one switch: ends ``end[first[g]:first[g + 1]]`` on ``switch[g]``. ``counted``
-bool[groups]: whether the group adds to the loads (OpenSM leaves switches' own LIDs out of its port
-profile). By end: base ``lid`` and ``lmc`` (int64), egress ``port`` of its switch."""
+"""Groups of ends on one switch: ends ``end[first[g]:first[g + 1]]`` are on ``switch[g]``.
+``counted`` bool[groups]: whether the group adds to the loads (in OpenSM, switches' own LIDs do
+not). Per end: base ``lid`` and ``lmc`` (int64), and the egress ``port`` of its switch."""
 
 
 @kernel
 def candidate_masks(legal, s, byte_masks, masks):
-    """Set bit k of ``masks[k // 64, t]`` if the k-th link of ``s`` lies on a best legal path to switch
-    ``t``.
+    """Set bit k of ``masks[k // 64, t]`` if the k-th link of ``s`` is on a best legal path to
+    switch ``t``.
 
     masks uint64[4, n] out; byte_masks uint8[n] is scratch. One pass over a row of ``hops`` per
     link, byte by byte, so that the compiler generates vector code; a byte of the masks holds eight
@@ -140,8 +140,8 @@ def candidate_list(t, base, n_masks, masks, last, out_port, links, ports, count)
     """Write the links in the masks of ``t``, ascending, into ``links`` and their ports into
     ``ports``; return their number.
 
-    ``last`` uint64[4] holds the masks from which ``links`` (``count`` links) was made. Neighbouring
-    destinations often have the same masks, and ``links`` then stays valid.
+    ``last`` uint64[4] holds the masks from which the ``count`` entries of ``links`` were made.
+    Adjacent destinations often have the same masks, and ``links`` then stays valid.
     """
     if _same_masks(t, n_masks, masks, last):
         return count
@@ -195,15 +195,16 @@ def least_loaded(legal, dests, taken, lft):
 def _fill_counted(legal, dests, s, masks, lids, load, row):
     """Fill ``row`` of switch ``s`` for the groups that add to ``load``.
 
-    Proceed in rounds over the candidates with the least load. A candidate that was passed cannot have the least load
-    again in that round, and the smallest load among those passed is the least load of the next round. While all have
-    the same load, each round takes every candidate once; ``load`` receives the ``steps`` of such rounds at their end.
+    In each round, every candidate with the least load gets one LID. A candidate that was passed
+    over cannot have the least load again in that round, and the smallest load among such candidates
+    is the least load of the next round. While all candidates have the same load, each round uses
+    every candidate once; ``load`` is increased by the ``steps`` of these rounds when they end.
     """
     first = legal.first[s]
     n_masks = (legal.first[s + 1] - first + 63) // 64
     links, ports, last = np.empty(256, np.int32), np.empty(256, np.uint8), np.zeros(4, np.uint64)
     count = steps = 0
-    k = -1  # the next candidate of the round, -1 before the first
+    k = -1  # index of the next candidate in this round, -1 at its beginning
     least = following = highest = MOST
     switch, begins, counted, out_port = dests.switch, dests.first, dests.counted, legal.out_port
     for g in range(switch.shape[0]):
@@ -326,10 +327,11 @@ def least_loaded_lmc(legal, dests, system, lft):
     """Like :func:`least_loaded` for LMC > 0: the LIDs of one port are spread over systems, then
     switches, then cables.
 
-    All base LIDs are routed first, then all second LIDs, and so on. For a port's later LIDs, prefer
-    a link to a system (chassis, ``system`` int32[n]) without any of the port's LIDs, then a link to
-    a switch without any; then the least loaded link; then the link to the switch with the fewest of
-    the port's LIDs. On a tie, continue after the port of the previous LID.
+    All base LIDs are routed first, then all second LIDs, and so on. A port's later LID uses a link
+    to a system (chassis, ``system`` int32[n]) that has none of the port's LIDs; otherwise to a
+    switch that has none; otherwise the least-loaded link; otherwise the link to the switch with the
+    fewest of the port's LIDs. If several links remain, use the next one after the port of the
+    previous LID.
     """
     first, out_port = legal.first, legal.out_port
     group_switch, group_first, group_end, counted = dests.switch, dests.first, dests.end, dests.counted

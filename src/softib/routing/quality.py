@@ -1,8 +1,8 @@
-"""Balance of the links between switches under forwarding tables.
+"""Balance of the load on links between switches with given forwarding tables.
 
-The measure is static. *Paths* is the number of ordered CA→CA pairs whose path crosses a directed
-link (all-to-all traffic). *Destinations* is the number of CA LIDs that a switch sends through the link (OpenSM's port
-profile balances these).
+The load is computed from the tables, without simulation. *Paths* is the number of ordered CA→CA
+pairs whose path crosses a directed link (all-to-all traffic). *Destinations* is the number of CA
+LIDs that a switch sends through the link (OpenSM's port profile balances these).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Tier:
 
     @property
     def imbalance(self) -> float:
-        """Most over mean; 1.0 = even (also without traffic)."""
+        """Ratio of ``most`` to ``mean``; 1.0 = perfectly balanced (also if there is no traffic)."""
         return self.most / self.mean if self.mean else 1.0
 
 
@@ -91,8 +91,8 @@ def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndar
 
 
 def most_flows_of_bisections(graph: SwitchGraph, lft: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """Return int64[count]: for each random division into halves, the largest number of flows on a
-    link while each CA of one half sends to one CA of the other."""
+    """Return int64[count]: for each random division of the CAs into halves, the largest number of
+    flows on a link if each CA of one half sends to one CA of the other half."""
     ends = np.flatnonzero(~graph.end_is_switch)
     rng = np.random.default_rng(seed)
     at, lft = port_map(graph), np.ascontiguousarray(lft, np.uint8)

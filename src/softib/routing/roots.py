@@ -1,4 +1,5 @@
-"""The switches at the top: roots that are given or found, ranks, and the total order from the top down."""
+"""The switches at the top of a fabric: roots that are given or detected, ranks, and the total order
+from the top down."""
 
 from __future__ import annotations
 
@@ -36,10 +37,11 @@ def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) ->
 
 
 def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
-    """Return roots found by OpenSM's histogram over ``hops`` uint8[n, n] (int32, ascending; may be empty).
+    """Return the roots that OpenSM's histogram over ``hops`` (uint8[n, n]) finds (int32, ascending;
+    may be empty).
 
-    In a large tree (20 leaves are enough), nearly all CAs are equally far from *any* switch, so the
-    histogram alone would make every switch a root. Therefore one rule is added to OpenSM's: a
+    In a large tree (20 leaves are enough), nearly all CAs have the same distance from *any* switch,
+    so the histogram alone would make every switch a root. So softib adds one rule to OpenSM's: a
     switch is not a root if it is cabled to a candidate that is nearer to all CAs.
     """
     weight = compute_per_switch(graph)
@@ -58,10 +60,11 @@ def find_spines(graph: SwitchGraph, hops: np.ndarray) -> np.ndarray:
 def with_cut_tops(graph: SwitchGraph, roots: np.ndarray) -> np.ndarray:
     """Return ``roots`` (of :func:`find_spines`) and, in a tree, the other switches of their tier (int32, ascending).
 
-    A top switch without a cable, or above a spine that is dead, is farther from the CAs below it than other tops,
-    and OpenSM's histogram leaves it out. Below a root it would be useless, and so would the spines that have no other
-    tops: no path goes down and then up. In a tree all tops are equally far from the leaves and have only switches one
-    tier lower as neighbours, whatever is cut.
+    A top switch that lost a cable, or is above a dead spine, is farther than other top switches
+    from the CAs below it, and OpenSM's histogram omits it. Below a root it would carry no traffic,
+    because no path goes down and then up, and spines connected only to such switches would carry
+    none either. In a tree, whatever is missing, all top switches have the same distance from the
+    leaves, and their only neighbours are switches one tier lower.
     """
     if not len(roots):
         return roots
@@ -95,8 +98,8 @@ def heights(graph: SwitchGraph, weight: np.ndarray | None = None) -> np.ndarray:
 
 
 def pick_roots(graph: SwitchGraph, among: np.ndarray | None = None) -> np.ndarray:
-    """Return the switch with most CAs in each connected part (of those that ``among`` bool[n]
-    marks), ties to the smaller GUID."""
+    """Return, for each connected part, the switch with the most CAs among those in ``among``
+    (bool[n]). If several have the same number, the one with the smallest GUID is used."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     by = np.lexsort((graph.switch_guid, -compute_per_switch(graph)))
     by = by if among is None else by[among[by]]

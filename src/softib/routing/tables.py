@@ -1,4 +1,5 @@
-"""Common to minhop, updn and dnup: distances under a rule of direction, then the least-loaded port for every LID."""
+"""Functions that minhop, updn and dnup use: distances under a rule of direction, and then the
+least-loaded port for every LID."""
 
 from __future__ import annotations
 
@@ -51,9 +52,10 @@ def cables_of_ends(graph: SwitchGraph, place: np.ndarray | None = None) -> np.nd
 
 
 def switch_tables(graph: SwitchGraph, via: np.ndarray, cable: np.ndarray | None = None) -> np.ndarray:
-    """Return uint8[n_switches, lft_size]: entries from switch s to all ends of switch t, towards
-    the switch behind link ``via[s, t]`` (int32[n, n], -1 = no route). The ends use parallel cables
-    in the order ``cable`` (default :func:`cables_of_ends`)."""
+    """Return tables uint8[n_switches, lft_size] in which switch s sends packets to all ends of
+    switch t over link ``via[s, t]`` (int32[n, n], -1 = no route), or a cable parallel to it. The
+    ends are distributed over parallel cables in the order ``cable`` (default
+    :func:`cables_of_ends`)."""
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     lids, lmc = graph.end_lid.astype(np.int64), graph.end_lmc.astype(np.int64)
     cable = cables_of_ends(graph) if cable is None else cable
@@ -65,9 +67,9 @@ def switch_tables(graph: SwitchGraph, via: np.ndarray, cable: np.ndarray | None 
 class Distances:
     """Hops between switches under a rule of direction.
 
-    ``hops`` uint8[n, n] from row to column, 255 = no legal path; ``is_down`` bool[n, n]: the path
-    goes only down from here; ``down`` bool[links]: the link leads away from the top. Without a rule
-    everything is "down".
+    ``hops`` uint8[n, n] from row to column, 255 = no legal path. ``is_down`` bool[n, n]: the path
+    from here only goes down. ``down`` bool[links]: the link leads away from the top. Without a rule
+    of direction, all links are "down".
     """
 
     hops: np.ndarray
@@ -103,12 +105,12 @@ def beyond_max_hops(graph: SwitchGraph, hops: np.ndarray) -> list[str]:
 
 
 def ordered_hops(graph: SwitchGraph, order: np.ndarray) -> Distances:
-    """Return distances of walks that never go up after down; ``order`` int32[n] lists the switches
-    from the top down.
+    """Return the distances of paths that never go up after they went down. ``order`` int32[n] lists
+    the switches from the top down.
 
-    A total order makes the channel dependencies acyclic on any graph (up*/down*, Schroeder et al.,
-    "Autonet", 1991). All-down paths take precedence over shorter paths that begin upwards: see
-    :func:`legal_hops`.
+    With a total order, channel dependencies have no cycle on any graph (up*/down*, Schroeder et
+    al., "Autonet", 1991). Paths that only go down take precedence over shorter paths that begin
+    upwards: see :func:`legal_hops`.
     """
     n = graph.n_switches
     place = np.empty(n, np.int32)
@@ -134,7 +136,7 @@ def compute_per_switch(graph: SwitchGraph) -> np.ndarray:
 
 
 class DestinationGroups(NamedTuple):
-    """Ends of a graph in the order in which they choose their ports, grouped by switch."""
+    """Ends of a graph, grouped by switch, in the order in which their ports are chosen."""
 
     switch: np.ndarray
     """int32[groups]."""
@@ -146,8 +148,8 @@ class DestinationGroups(NamedTuple):
 
 
 def destination_groups(graph: SwitchGraph) -> DestinationGroups:
-    """Return the order in which destinations choose their ports, as in OpenSM: those on the fullest
-    switch first.
+    """Return the order in which ports are chosen for destinations, as in OpenSM: those on the
+    switch with the most CAs first.
 
     CA groups are sorted by their number of CA ports, descending, then by NodeGUID, with ports
     ascending. Switches' own ports follow, sorted by GUID; they do not count as load (OpenSM's
@@ -194,7 +196,7 @@ def tables(graph: SwitchGraph, d: Distances) -> np.ndarray:
 
 
 def share_paths(graph: SwitchGraph, lft: np.ndarray) -> None:
-    """Give all LIDs of a port (LMC) the entries of its base LID."""
+    """Set the entries of all LIDs of a port (LMC) to those of its base LID."""
     for offset in range(1, 1 << int(graph.end_lmc.max(initial=0))):
         further = np.flatnonzero(graph.end_lmc >= offset.bit_length())
         base = graph.end_lid[further].astype(np.int64)

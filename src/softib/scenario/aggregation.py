@@ -1,15 +1,16 @@
-"""An all-reduce by the switches: the messages of hosts and aggregation nodes over a tree that the aggregation
-manager wrote.
+"""An all-reduce by the switches: the messages between hosts and aggregation nodes, over a tree that
+the aggregation manager wrote.
 
-Every host sends its vector to the aggregation node of its own switch. A node sends each reduced piece to its parent
-once all its children have sent that piece. The root node of the job sends the result down again, and each node forwards
-it to its children and hosts (unicast). A piece is one operation of a latency tree (at most the payload of its quota),
-or a packet of a streaming tree. The quota limits the pieces that a host may have in flight: operations (OSTs) of a
-latency tree, bytes of buffers of a streaming tree. Jobs that share a node of a tree share its quota: each has an equal
-part of it, reserved for the whole run, as an aggregation manager reserves the resources that a job requests (Graham et
-al. 2016). A node supports few concurrent streams (the OSTs of a streaming tree). Further all-reduces wait for the lock
-of the tree, in the order in which they begin, as libsharp's jobs do in exclusive lock mode (NVIDIA SHARP 3.0.0,
-SHARP_COLL_JOB_REQ_EXCLUSIVE_LOCK_MODE).
+Every host sends its vector to the aggregation node of its own switch. When all children of a node
+have sent a piece, the node sends the reduced piece to its parent. The root node of the job sends
+the result down, and each node forwards it to its children and hosts (unicast). A piece is one
+operation of a latency tree (at most the payload of its quota), or a packet of a streaming tree. The
+quota limits the pieces that a host may have in flight: operations (OSTs) of a latency tree, bytes
+of buffers of a streaming tree. Jobs that use the same node of a tree divide its quota into equal
+parts, which are reserved for the whole run, as an aggregation manager reserves the resources that a
+job requests (Graham et al. 2016). A node supports few concurrent streams (the OSTs of a streaming
+tree). Further all-reduces wait for the lock of the tree, in the order in which they begin, like
+libsharp's jobs in exclusive lock mode (NVIDIA SHARP 3.0.0, SHARP_COLL_JOB_REQ_EXCLUSIVE_LOCK_MODE).
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ __all__ = ["MOST_MESSAGES", "Placement", "aggregation_messages", "all_reduces", 
 
 MOST_MESSAGES = 5_000_000
 NO_QUOTA = 1 << 30
-"""Number of pieces in flight if no quota is set."""
+"""Number of pieces that may be in flight if no quota is set."""
 LARGEST = 1 << 30
-"""Bytes of one message of a stream."""
+"""Maximum number of bytes in one message of a stream."""
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The resources of an all-reduce. ``tree``; ``job``: the part of the tree that it uses; ``sharers``: number of
-    jobs, including itself, that share the quota of its fullest node; ``behind``: numbers of the streams that use its
-    nodes before it and must end first."""
+    """The resources of an all-reduce. ``tree``: its tree. ``job``: the part of the tree that it
+    uses. ``sharers``: number of jobs, including this one, that share the quota of its fullest node.
+    ``behind``: numbers of the streams that use its nodes earlier and must end first."""
 
     tree: SharpTree
     job: Job
@@ -54,7 +55,7 @@ class Placement:
 def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]) -> list[Placement]:
     """Return a tree for each all-reduce: the one with the fewest jobs, as
     :meth:`~softib.sm.aggregation.aggregation_mgr.AggregationManager.job` chooses it. Raises
-    :class:`InputError` without aggregation nodes or a tree that joins the hosts."""
+    :class:`InputError` if there are no aggregation nodes, or if no tree connects the hosts."""
     load: dict[int, int] = {}
     trees = [_tree_for(fabric, ends, reduction, load) for reduction in reductions]
     jobs_at = np.zeros((1 + max((tree.tree for tree, _ in trees), default=0), fabric.sizes.sharps), np.int64)
@@ -68,8 +69,8 @@ def placements(fabric: Fabric, ends: np.ndarray, reductions: Sequence[Reduction]
 
 
 def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, int], list[list[int]]]) -> int:
-    """Return the number of all-reduces that share the fullest node of ``job`` at one time: those of all jobs that have
-    a stream there. ``at``: number of all all-reduces by node."""
+    """Return the number of all-reduces that use the fullest node of ``job`` at the same time: those
+    of all jobs that have a stream there. ``at``: total number of all-reduces by node."""
     shares = [int(at[node]) for node in job.nodes.tolist()]
     for i, node in enumerate(job.nodes.tolist()):
         jobs = len(queues.get((tree.tree, node), ()))
@@ -81,9 +82,10 @@ def _sharers(tree: SharpTree, job: Job, at: np.ndarray, queues: dict[tuple[int, 
 def _behind(
     trees: Sequence[tuple[SharpTree, Job]], reductions: Sequence[Reduction]
 ) -> tuple[list[tuple[int, ...]], dict[tuple[int, int], list[list[int]]]]:
-    """Return two lists. The first has for each all-reduce those that it waits for: at each node of a streaming tree
-    with n OSTs, these are the all-reduces of the n-th job before its own, in the order in which jobs begin (rails of
-    one job count as one). The second has the all-reduces of each job, in this order, by (tree, node)."""
+    """Return two values. The first lists, for each all-reduce, those that it waits for. At each
+    node of a streaming tree with n OSTs, these are the all-reduces of the n-th job before its own
+    job, in the order in which jobs begin (rails of one job count as one job). The second maps
+    (tree, node) to the all-reduces of each job, in this order."""
     queues: dict[tuple[int, int], list[list[int]]] = {}
     behind: list[tuple[int, ...]] = [()] * len(trees)
     for i in sorted(range(len(trees)), key=lambda i: (reductions[i].start_ps, i)):
@@ -102,8 +104,9 @@ def _behind(
 
 
 def all_reduces(fabric: Fabric, ends: np.ndarray, messages: Messages, streams: bool = False) -> Messages:
-    """Return ``messages`` with the messages of its all-reduces (:func:`aggregation_messages`). If an all-reduce waits
-    for a tree, its hosts begin when the last result of the previous all-reduce has reached a host of each switch."""
+    """Return ``messages`` with the messages of its all-reduces added
+    (:func:`aggregation_messages`). If an all-reduce waits for a tree, its hosts begin when the last
+    result of the previous all-reduce has reached a host of each switch."""
     placed = placements(fabric, ends, messages.reductions)
     owners, needed = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     last: dict[int, np.ndarray] = {}
@@ -127,13 +130,14 @@ def all_reduces(fabric: Fabric, ends: np.ndarray, messages: Messages, streams: b
 def aggregation_messages(
     fabric: Fabric, ends: np.ndarray, reduction: Reduction, streams: bool = False, placed: Placement | None = None
 ) -> Messages:
-    """Return the messages of one all-reduce between ``what.hosts`` (rows of ``ends``). Their
-    ``value`` is 1 + the host's row; the value of a result is the sum made by the nodes.
-    ``streams``: only the first piece is sent in steps, which fills the tree; the rest then flows over all edges at
-    once. ``placed``: one of :func:`placements`; without it the all-reduce has the trees for itself.
+    """Return the messages of one all-reduce between ``reduction.hosts`` (rows of ``ends``). The
+    ``value`` of a host's message is 1 + the host's row; that of a result is the sum that the nodes
+    computed. ``streams``: only the first piece is sent in steps, until it has passed the tree; the
+    rest then flows over all edges at the same time. ``placed``: an entry of :func:`placements`;
+    without it, no other all-reduce uses the trees.
 
-    Raises :class:`InputError` without aggregation nodes or a tree that joins these hosts,
-    :class:`LimitError` for too many messages.
+    Raises :class:`InputError` if there are no aggregation nodes, or if no tree connects these
+    hosts, and :class:`LimitError` for too many messages.
     """
     placed = placed or placements(fabric, ends, [reduction])[0]
     edges_up, edges_down = _edges(fabric, ends, reduction, placed.tree, placed.job)
@@ -169,8 +173,8 @@ def aggregation_messages(
 
 
 def _streams(reduction: Reduction, up: list[tuple[int, int]], down: list[tuple[int, int]], piece: int) -> Messages:
-    """Return the messages of a stream: over each edge, the first piece is sent when the pieces before it have arrived,
-    and the rest follows on the same queue pair."""
+    """Return the messages of a stream. Over each edge, the first piece is sent when the pieces that
+    it depends on have arrived; the rest follows on the same queue pair."""
     edges = len(up) + len(down)
     rest = max(reduction.size - piece, 0)
     parts = [min(reduction.size, piece)] + [min(rest - at, LARGEST) for at in range(0, rest, LARGEST)]
@@ -200,8 +204,8 @@ def _flat(needs: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tree_for(fabric: Fabric, ends: np.ndarray, reduction: Reduction, load: dict[int, int]) -> tuple[SharpTree, Job]:
-    """Return the tree of the job, from the tables of the nodes; ``load``: jobs by tree so far,
-    counted here."""
+    """Return the tree of the job, read from the tables of the nodes. ``load``: number of jobs by
+    tree so far, increased here."""
     f = fabric
     if not f.sizes.sharps:
         raise InputError("the fabric has no aggregation node; its switches cannot reduce (aggregation_nodes: true)")
@@ -254,8 +258,9 @@ def _needs(up: list[tuple[int, int]], down: list[tuple[int, int]]) -> list[list[
 def _repeated(
     needs: list[list[int]], n: int, window: int, of_host: np.ndarray, back: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the CSR dependencies of ``n`` pieces. Each piece has the dependencies ``needs``; in addition, each host
-    (edge ``of_host`` up, ``back`` down) sends a piece only when it has the result of the piece ``window`` before it."""
+    """Return the CSR dependencies of ``n`` pieces. Each piece has the dependencies ``needs``. In
+    addition, a host (edge ``of_host`` up, ``back`` down) sends a piece only after it has received
+    the result of the piece that is ``window`` pieces earlier."""
     edges = len(needs)
     owner, needed = _flat(needs)
     step = edges * np.arange(n)[:, None]

@@ -1,6 +1,7 @@
-"""A fabric, its agents and a subnet manager on one clock, in one process: from power on until every cable is ACTIVE.
+"""Bring a fabric up: its agents and a subnet manager run on one clock, in one process, from
+power-on until every cable is ACTIVE.
 
-The manager reads and writes everything through MADs; this module only carries them.
+The manager reads and writes everything with MADs; this module only transfers them.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from softib.sm.sweep.report import SweepReport
 __all__ = ["BringUp", "Progress", "bring_up"]
 
 WINDOW = 16384
-"""Window of a manager in the same process: 4 MiB of requests and of responses. A larger window saves calls but does not
-fit into the cache."""
+"""Window of a manager in the same process: 4 MiB of requests and of responses. A larger window
+needs fewer calls, but does not fit in the CPU's cache."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (phase of the sweep, total MADs sent, waiting requests of this phase)."""
@@ -36,9 +37,9 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class BringUp:
-    """A running subnet in one process. ``graph``: rows as in the fabric; ``routing.lft`` has its
-    switches in the same order; ``report``: of the last sweep; ``unreached``: nodes that the manager did not find,
-    or left out because another device has the same GUID."""
+    """A running subnet in one process. ``graph``: has the rows of the fabric; ``routing.lft`` has
+    its switches in the same order. ``report``: of the last sweep. ``unreached``: nodes that the
+    manager did not find, or omitted because another device has the same GUID."""
 
     fabric: Fabric
     sm: SubnetManager
@@ -51,7 +52,7 @@ class BringUp:
     now_ps: int = 0
 
     def sweep(self, progress: Progress | None = None) -> SweepReport:
-        """Sweep again, after a change. Fills ``report``, ``graph`` and ``routing``."""
+        """Sweep again, after a change, and update ``report``, ``graph`` and ``routing``."""
         self.sm.request_sweep()
         self.now_ps = _run(self.sm, self.plane, self.port, self.now_ps, progress, None)
         self.graph, self.routing = _as_fabric_rows(self.fabric, self.sm)
@@ -59,9 +60,9 @@ class BringUp:
         return self.report
 
     def to_administrator(self, requests: MadBatch) -> np.ndarray:
-        """Carry ``requests`` of clients to the subnet administrator, and the manager's MADs to the
-        agents, until it is idle. Return the responses (uint8[n, 256]) in the order of their
-        arrival."""
+        """Pass ``requests`` of clients to the subnet administrator, and the manager's MADs to the
+        agents, until the manager is idle. Return the responses (uint8[n, 256]) in the order in
+        which they arrived."""
         inbox: MadBatch | None = requests
         replies = [np.zeros((0, 256), np.uint8)]
         while True:
@@ -92,10 +93,11 @@ def bring_up(
     """Run a subnet manager on ``node`` (name, row, or None: the first host with a cable) until the
     subnet is up.
 
-    Afterwards ``fabric`` has the state that its devices would report: LIDs, forwarding tables and port states were
-    written by MADs. Time is virtual and advances only if nothing but a timeout can happen. ``clock_ps`` (picoseconds,
-    monotonic) adds real time, for the seconds by phase in the report. ``plane`` are the fabric's agents if they run
-    already. ``config`` has all settings of the manager together, instead of ``engine``, ``options`` and ``lmc``.
+    Afterwards, ``fabric`` has the state that its devices would report: LIDs, forwarding tables and
+    port states were written by MADs. Time is virtual, and advances only when nothing but a timeout
+    can happen. ``clock_ps`` (picoseconds, monotonic) adds real time, so that the report has the
+    seconds of each phase. ``plane`` are the fabric's agents, if they already run. ``config``
+    contains all settings of the manager, and replaces ``engine``, ``options`` and ``lmc``.
 
     Raises :class:`UnknownName` (engine, node), :class:`LimitError` (more LIDs than InfiniBand has),
     :class:`InputError` (a node that cannot host a manager), :class:`MadTimeout` (the host itself does not answer,
@@ -105,7 +107,7 @@ def bring_up(
     config = config or SmConfig(engine=engine, options=options or RouteOptions(), lmc=lmc)
     config = replace(config, window=WINDOW, chunk=WINDOW)
     plane, sm = plane or AgentPlane(fabric), SubnetManager(config)
-    # The driver of that port announces a manager when one opens it (IBA 14.2.5.6, CapabilityMask.IsSM).
+    # The driver of that port sets CapabilityMask.IsSM when a manager opens it (IBA 14.2.5.6).
     row = fabric.port_info[port : port + 1]
     PortInfo.cap_mask.set(row, PortInfo.cap_mask.get(row) | CapMask.IS_SM)
     now_ps = _run(sm, plane, port, 0, progress, clock_ps)
@@ -124,7 +126,7 @@ def bring_up(
 
 
 def _manager_port(fabric: Fabric, node: str | int | None) -> int:
-    """Return the port (row) that a manager on ``node`` sends from."""
+    """Return the port (row) from which a manager on ``node`` sends."""
     return port_on(fabric, node) if isinstance(node, int) else port_named(fabric, node)
 
 
@@ -136,7 +138,7 @@ def _run(
     progress: Progress | None,
     clock_ps: Callable[[], int] | None,
 ) -> int:
-    """Carry MADs until the manager is idle; return the time at which it is."""
+    """Transfer MADs until the manager is idle. Return the time at which it is."""
     inbox: MadBatch | None = None
     skipped = now_ps
     started = clock_ps() if clock_ps else 0
@@ -155,7 +157,8 @@ def _run(
 
 
 def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Routing]:
-    """Return the fabric's graph, and the manager's routing with its switches in that order."""
+    """Return the fabric's graph, and the manager's routing with its switches in the order of this
+    graph."""
     graph, written = graph_of(fabric), sm.routing
     if written is None or sm.graph is None:
         raise MadTimeout(f"the node of the subnet manager does not answer: {'; '.join(sm.report.problems[:3])}")
@@ -168,7 +171,7 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
     if ranks is not None and len(ranks) == len(order):
         ranks = np.where(same, ranks[at], -1)
     path_sl, sl2vl = written.path_sl, written.sl2vl
-    if path_sl is not None:  # rows of end ports are ascending by LID in both, but the manager's may be fewer
+    if path_sl is not None:  # in both graphs, end ports ascend by LID, but the manager's may have fewer
         end = np.searchsorted(sm.graph.end_lid, graph.end_lid)
         end = np.minimum(end, max(len(sm.graph.end_lid) - 1, 0))
         same_end = sm.graph.end_lid[end] == graph.end_lid
@@ -181,8 +184,8 @@ def _as_fabric_rows(fabric: Fabric, sm: SubnetManager) -> tuple[SwitchGraph, Rou
 
 
 def _unreached(fabric: Fabric, sm: SubnetManager, port: int) -> np.ndarray:
-    """Return the nodes that no directed route of the manager reaches. Routes decide, not GUIDs: two devices may have
-    the same GUID."""
+    """Return the nodes that no directed route of the manager reaches. GUIDs do not show this,
+    because two devices may have the same GUID."""
     db = sm.database
     path, hops = db.routes.path[db.node_route], db.routes.hops[db.node_route].astype(np.int64)
     node = np.full(db.n_nodes, fabric.port_node[port])

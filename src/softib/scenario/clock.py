@@ -1,8 +1,8 @@
-"""The clock of a packet run in which links fail and a subnet manager reacts.
+"""The clock of a packet simulation in which links fail and a subnet manager reacts.
 
-Packets, faults and management each report when they next need to act; only :class:`RunClock` advances time. It runs
-packets up to the next of these times, then lets faults and management act, in this
-order. A MAD that arrives stops the packets in between.
+Packets, faults and management each report the time at which they must act next. Only
+:class:`RunClock` advances time. It runs packets up to the earliest of these times, then lets faults
+and management act, in this order. If a MAD arrives earlier, the packets stop there.
 """
 
 from __future__ import annotations
@@ -21,30 +21,33 @@ __all__ = ["RunClock"]
 
 
 class Agenda(Protocol):
-    """Base of faults and management: an object that acts between two events of packets."""
+    """Base of faults and management: an object that acts between two events of the packet
+    simulation."""
 
     @property
     def idle(self) -> bool:
         """Return whether no event is due until a packet arrives."""
 
     def next_ps(self) -> int:
-        """Return when the object acts next (:data:`~softib.mad.transactor.NEVER_PS`: never)."""
+        """Return the time at which the object acts next (:data:`~softib.mad.transactor.NEVER_PS`:
+        never)."""
 
     def act(self) -> None:
-        """Execute everything that is due at :attr:`RunClock.now_ps`."""
+        """Do everything that is due at :attr:`RunClock.now_ps`."""
 
 
 class Management(Agenda, Protocol):
-    """Management also answers MADs."""
+    """An agenda that also answers MADs."""
 
     def take(self) -> None:
         """Answer the MADs that have arrived."""
 
 
 class RunClock:
-    """``now_ps``: time of the run, from 0 on. ``base_ps``: time on the devices' own clocks when the
-    run begins; they have run since the fabric was brought up. ``steps``: the packets, after
-    :meth:`start`. ``samples``: the sampler of loads and queues (None: no samples)."""
+    """``now_ps``: time since the start of the run. ``base_ps``: time on the devices' own clocks at
+    the start of the run; they began when the fabric was brought up. ``steps``: the packet
+    simulation, after :meth:`start`. ``samples``: the sampler of loads and queues (None: no
+    samples)."""
 
     steps: PacketSteps
 
@@ -58,13 +61,13 @@ class RunClock:
         return self.base_ps + self.now_ps
 
     def start(self, steps: PacketSteps) -> None:
-        """Take the packets to run."""
+        """Set the packet simulation to run."""
         self.steps = steps
         self.samples = Sampler(steps.options.sample_ps) if steps.options.sample_ps else None
 
     def run(self, faults: Agenda, management: Management, until_ps: int, progress: Progress | None) -> None:
-        """Run until all messages are done and management is idle, or until nothing can happen any more, at most to
-        ``until_ps``."""
+        """Run until all messages are done and management is idle, or until nothing more can happen,
+        but not beyond ``until_ps``."""
         steps = self.steps
         while True:
             next_ps = min(faults.next_ps(), management.next_ps(), until_ps + 1)
@@ -83,8 +86,8 @@ class RunClock:
         self.now_ps = steps.now_ps
 
     def _packets_until(self, next_ps: int, progress: Progress | None) -> bool:
-        """Run packets up to ``next_ps``, and take the samples that are due before it while messages are in flight.
-        Return True if a MAD arrived."""
+        """Run packets up to ``next_ps``, and take the samples that are due before, while messages
+        are in flight. Return True if a MAD arrived."""
         steps, samples = self.steps, self.samples
         while samples is not None and steps.left > 0 and samples.next_ps < next_ps - 1:
             if steps.run_until(samples.next_ps + 1, progress):

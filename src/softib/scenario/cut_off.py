@@ -1,4 +1,5 @@
-"""Parts of a fabric that no working link joins: their switches, and the cables between them that are down."""
+"""Parts of a fabric that have no working link to each other: their switches, and the cables between
+them that are down."""
 
 from __future__ import annotations
 
@@ -13,11 +14,11 @@ from softib.routing.graph import SwitchGraph
 __all__ = ["Parts", "notes_of_parts"]
 
 MOST_PARTS = 3
-"""Parts that are named in notes; the others are counted."""
+"""Maximum number of parts that notes name; further ones are only counted."""
 
 
 class Parts:
-    """The parts of a fabric: sets of switches that links join."""
+    """The parts of a fabric: sets of switches that are connected by links."""
 
     def __init__(self, f: Fabric, graph: SwitchGraph, names: list[str]):
         self._f, self._names = f, names
@@ -25,7 +26,8 @@ class Parts:
         self._part[graph.switch_node] = components(graph.n_switches, graph.link_switch, graph.peer)
 
     def of_port(self, port: int) -> int:
-        """Return the part of a switch's port, or of the switch that an adapter's port leads to; -1 for none."""
+        """Return the part of a switch port, or of the switch to which an adapter port is connected;
+        -1 if there is none."""
         f = self._f
         at = port if f.is_switch[f.port_node[port]] else int(f.port_peer[port])
         return int(self._part[f.port_node[at]]) if at >= 0 else -1
@@ -35,8 +37,8 @@ class Parts:
         return np.flatnonzero(self._part == part)
 
     def largest_first(self) -> list[tuple[int, int]]:
-        """Return (part, number of host ports at its switches), the part with most first, then that with most
-        switches."""
+        """Return (part, number of host ports on its switches), ordered by the number of host ports
+        and then by the number of switches, largest first."""
         f, switches = self._f, self._part >= 0
         parts, sizes = np.unique(self._part[switches], return_counts=True)
         at = self._part[f.port_node[f.port_peer[np.flatnonzero(f.linked & f.is_host[f.port_node])]]]
@@ -45,8 +47,9 @@ class Parts:
         return list(zip(parts[order].tolist(), hosts[order].tolist(), strict=True))
 
     def apart(self, a: int, b: int) -> str:
-        """Return why no packet passes from port ``a`` to port ``b``: the smaller of their parts, with its cables or
-        ports that have no link; "" if they are on one part, or on none."""
+        """Return the reason why no packet can pass from port ``a`` to port ``b``: the smaller of
+        their two parts, with those of its cables or ports that have no link. Return "" if both are
+        in the same part, or one is in none."""
         a, b = self.of_port(a), self.of_port(b)
         if a == b or a < 0 or b < 0:
             return ""
@@ -70,8 +73,8 @@ class Parts:
         )
 
     def _missing(self, part: int) -> str:
-        """Return the cables of a part to other parts that are down; for a single switch without any, its ports without
-        a link."""
+        """Return the cables from a part to other parts that are down. For a single switch without
+        such cables, return its ports without a link."""
         f = self._f
         ends = f.source.down_cables
         parts = self._part[f.port_node[ends]]

@@ -1,10 +1,11 @@
-"""A packet run in which links and switches fail, with a subnet manager that re-routes on the same virtual clock.
+"""A packet simulation in which links and switches fail, and a subnet manager re-routes on the same
+virtual clock.
 
     run = run_failures(fabric, messages, faults, options, settings)
     run.outcome, run.records, run.milestones, run.paths_back_ps
 
-``fabric`` is changed by the run: pass a copy. The fabric must be up; with a manager, that manager brings it up first,
-before time 0.
+``fabric`` is changed by the run, so pass a copy. Without a manager, the fabric must already be up;
+with a manager, the manager brings it up before time 0.
 """
 
 from __future__ import annotations
@@ -35,13 +36,14 @@ from softib.sm.config import SmConfig
 __all__ = ["FailureRun", "ManagerSettings", "run_failures"]
 
 LIGHT_SWEEP_PS = 10 * 10**12
-"""OpenSM's sweep_interval."""
+"""OpenSM's sweep_interval in ps."""
 
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``config``: configuration of the manager, None without one; ``node``: the node on which it runs; ``manager_ps``:
-    time from the arrival of a MAD at the manager to its reaction; ``times``: processing times of the devices."""
+    """``config``: configuration of the manager; None: there is no manager. ``node``: the node on
+    which it runs. ``manager_ps``: time between the arrival of a MAD at the manager and its
+    reaction. ``times``: processing times of the devices."""
 
     config: SmConfig | None = field(default_factory=SmConfig)
     node: str | int | None = None
@@ -53,13 +55,15 @@ class ManagerSettings:
 class FailureRun:
     """Results of a run with faults.
 
-    * ``resent`` int64[messages] packets sent again.
-    * ``broken`` by fault: paths in use that it broke.
-    * ``paths_back_ps`` by fault: when all of these led to their destination again (-1: not in this run).
-    * ``unreachable``: ends of paths in use that no live link joins to the rest.
-    * ``mads``: sent, lost and answered, and VL15Dropped of all ports.
-    * ``discarded``: packets whose output port was inactive.
-    * ``lost_on_wire``: packets on a cable that was pulled, or in a switch that lost its power.
+    * ``resent`` int64[messages]: number of packets that were sent again.
+    * ``broken``: number of paths in use that each fault broke.
+    * ``paths_back_ps``: by fault, the time at which all these paths led to their destination again
+      (-1: not in this run).
+    * ``unreachable``: ends of paths in use that have no working link to the rest of the fabric.
+    * ``mads``: numbers of MADs that were sent, lost and answered, and VL15Dropped of all ports.
+    * ``discarded``: number of packets whose output port was inactive.
+    * ``lost_on_wire``: number of packets on a cable when it was unplugged, or in a switch when it
+      lost power.
     """
 
     outcome: Outcome
@@ -86,9 +90,9 @@ def run_failures(
     progress: Progress | None = None,
 ) -> FailureRun:
     """Run ``messages`` while ``faults`` happen. The run ends when no message can make progress and
-    the manager has settled; later faults do not happen. Raises as :func:`softib.sim.packet.run` and
-    :func:`~softib.scenario.bring_up.bring_up` do, and :class:`InputError` or :class:`UnknownName`
-    for an impossible fault."""
+    the manager has settled; later faults do not happen. Raises the errors of
+    :func:`softib.sim.packet.run` and :func:`~softib.scenario.bring_up.bring_up`, and
+    :class:`InputError` or :class:`UnknownName` for an impossible fault."""
     options, settings = options or PacketOptions(), settings or ManagerSettings()
     plane, clock = AgentPlane(fabric), RunClock()
     schedule = FaultSchedule(fabric, faults, plane, clock)
@@ -137,8 +141,8 @@ def run_failures(
 def _station(
     fabric: Fabric, plane: AgentPlane, clock: RunClock, settings: ManagerSettings, messages: Messages
 ) -> tuple[Station | None, Messages]:
-    """Return the manager after its first sweep, with the window of its configuration, and
-    ``messages`` with the MLIDs of their multicast groups, which the manager creates again. Set the
+    """Return the manager after its first sweep, with the window of its configuration. Also return
+    ``messages`` with the MLIDs of their multicast groups, which this manager creates. Set the
     devices' clock to the time of ``clock``."""
     if settings.config is None:
         return None, messages
@@ -154,14 +158,15 @@ def _station(
 
 
 def _follow(paths: PathsInUse, steps: PacketSteps, messages: Messages) -> None:
-    """Follow the paths of the messages to a single host; a multicast group has a tree, not a path."""
+    """Follow the paths of messages to a single host. (A message to a multicast group has a tree,
+    not a path.)"""
     single = np.flatnonzero(messages.group == 0)
     q = steps.state.qp[steps.state.message["qp"][single]]
     paths.follow(steps.net, q["src"], q["dst"], steps.state.message["lid"][single])
 
 
 def _cut_off(fabric: Fabric, steps: PacketSteps, ends: np.ndarray) -> np.ndarray:
-    """Return the ports among ``ends`` that no live link joins to the largest part of the fabric (bool)."""
+    """Return a mask of the ``ends`` that have no working link to the largest part of the fabric."""
     peer = steps.net.port["peer"].astype(np.int64)
     ports = np.flatnonzero(peer >= 0)
     part = components(fabric.sizes.nodes, fabric.port_node[ports], fabric.port_node[peer[ports]])
@@ -177,7 +182,7 @@ def _outcome(
     notes: tuple[str, ...],
     before: np.ndarray,
 ) -> Outcome:
-    """Return the outcome of the packets; ``before``: the fabric's counters when the run began."""
+    """Return the outcome of the run. ``before``: the fabric's counters at its start."""
     steps, fabric = clock.steps, management.fabric
     s = steps.state
     not_due = [r.fault for r in schedule.records if not r.happened]

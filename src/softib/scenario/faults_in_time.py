@@ -1,7 +1,9 @@
-"""Timed faults of a packet run: the effect of each on the fabric, and on the packets at that moment.
+"""Timed faults of a packet simulation: the effect of each on the fabric, and on the packets in
+flight.
 
-Ports, counters and traps change as on a running fabric (:class:`softib.agents.link_faults.LinkFaults`); packets are
-lost by :mod:`softib.sim.packet.kernels.link.link_changes`.
+Ports, counters and traps change as on a running fabric
+(:class:`softib.agents.link_faults.LinkFaults`). :mod:`softib.sim.packet.kernels.link.link_changes`
+removes the packets that are lost.
 """
 
 from __future__ import annotations
@@ -28,13 +30,14 @@ __all__ = ["OF_NODE", "FaultRecord", "FaultSchedule", "TimedFault"]
 
 OF_NODE = ("switch-down", "switch-up")
 TRAINED = "trained"
-"""Not a fault of a file: the time at which a downgraded link has trained."""
+"""The end of training of a downgraded link. It is an event in the schedule, but not a fault that a
+file can contain."""
 
 
 @dataclass(frozen=True)
 class TimedFault:
-    """A fault: ``kind`` of :mod:`softib.workloads.faults`, time ``at_ps``, place ``where`` (a port or a switch by
-    name), and its options."""
+    """A fault: its ``kind`` in :mod:`softib.workloads.faults`, its time ``at_ps``, its place
+    ``where`` (the name of a port or switch), and its options."""
 
     at_ps: int
     kind: str
@@ -44,9 +47,10 @@ class TimedFault:
 
 @dataclass
 class FaultRecord:
-    """The immediate effect of a fault. ``lost_on_wire``: packets on the cable, or in a switch without power;
-    ``discarded``: packets at the ports that face the fault (PortXmitDiscards). ``row``: row of the port, or of the
-    node. ``happened`` is False if the run ended earlier."""
+    """The immediate effect of a fault. ``lost_on_wire``: number of packets that were lost on the
+    cable, or in a switch without power. ``discarded``: number of packets that the ports at the
+    other end discarded (PortXmitDiscards). ``row``: row of the port, or of the node. ``happened``:
+    False if the run ended before the fault."""
 
     fault: TimedFault
     row: int
@@ -56,9 +60,9 @@ class FaultRecord:
 
 
 class FaultSchedule:
-    """The faults of a run in the order of their times, each once. ``happened(number)`` is called after due faults were
-    applied, with their number. Raises :class:`UnknownName` and
-    :class:`InputError` for places that the fabric does not have, and for a link that cannot train to these values."""
+    """The faults of a run, ordered by time. ``happened(number)`` is called after faults were
+    applied, with their number. Raises :class:`UnknownName` and :class:`InputError` for places that
+    the fabric does not have, and for a link that cannot train to the given width or speed."""
 
     def __init__(self, fabric: Fabric, faults: Sequence[TimedFault], plane: AgentPlane, clock: RunClock):
         self.fabric, self.plane, self.clock = fabric, plane, clock
@@ -80,7 +84,7 @@ class FaultSchedule:
         return not self._queue
 
     def next_ps(self) -> int:
-        """Return when the next fault happens."""
+        """Return the time of the next fault."""
         return self._queue[0][0] if self._queue else NEVER_PS
 
     def act(self) -> None:

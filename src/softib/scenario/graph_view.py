@@ -1,4 +1,4 @@
-"""The graph of a fabric, in the form that routing engines take."""
+"""The graph of a fabric in the form that routing engines use."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ __all__ = ["VlTables", "graph_of", "vls_of"]
 
 
 def graph_of(fabric: Fabric, dead: np.ndarray | None = None) -> SwitchGraph:
-    """Return the graph of ``fabric`` as it is now: links whose two ends are LinkUp, ports with
-    their LIDs and LMCs. ``dead`` bool[ports]: ports whose links are down; a switch whose ports are all down is left
-    out.
+    """Return the graph of ``fabric`` as it is now: links whose two ends are LinkUp, and ports with
+    their LIDs and LMCs. ``dead`` bool[ports]: ports whose links are down. A switch whose ports are
+    all down is omitted.
 
-    Nodes, ports and switches are the fabric's rows. Left out are also end ports without a LID (0, or the permissive
-    65535 of a dump) and those that no manager reached (:func:`~softib.fabric.end_ports.unmanaged_ends`). Raises
+    Nodes, ports and switches have the rows of the fabric. End ports without a LID (0, or the
+    permissive 65535 of a dump), and those that no manager reached
+    (:func:`~softib.fabric.end_ports.unmanaged_ends`), are omitted. Raises
     :class:`~softib.errors.LimitError` if a LID is beyond the unicast range.
     """
     info = fabric.port_info
@@ -58,16 +59,16 @@ def _absent(fabric: Fabric) -> np.ndarray:
 
 
 class VlTables(NamedTuple):
-    """The VLs of a fabric as :func:`~softib.routing.proof.verify.verify` takes them."""
+    """The VLs of a fabric in the form of :func:`~softib.routing.proof.verify.verify`."""
 
     sl2vl: np.ndarray
     """uint8[switches, ports + 1, ports + 1, 16] by input and output portnum."""
     data_vls: int
-    """Number of data VLs of the widest port."""
+    """Number of data VLs of the port with the most."""
 
 
 def vls_of(fabric: Fabric, graph: SwitchGraph) -> VlTables:
-    """Return the VLs as they are in the switches of ``graph``.
+    """Return the VLs that the switches of ``graph`` use.
 
     If the output port does not operate the VL, the table has 15: such packets are dropped (IBA 7.6.6).
     """

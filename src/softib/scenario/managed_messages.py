@@ -1,5 +1,5 @@
-"""The subnet manager's decisions about messages before they are sent: service levels, multicast groups, trees of
-aggregation nodes."""
+"""The parts of messages that the subnet manager decides before they are sent: SLs, multicast
+groups, and trees of aggregation nodes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MAX_SL = 15
 
 
 class Managed(Protocol):
-    """A fabric with tables, and the manager that states SLs for its paths; members as in
-    :class:`softib.analysis.routing.Routed`."""
+    """A fabric with forwarding tables, and the manager that assigns SLs to its paths. It has
+    members of :class:`softib.analysis.routing.Routed`."""
 
     fabric: Fabric
     graph: SwitchGraph
@@ -42,9 +42,10 @@ class Managed(Protocol):
 
 
 def managed_messages(managed: Managed, plane: Plane, messages: Messages, layer: str, network: str) -> Messages:
-    """Return ``messages`` as ``layer`` sends it on ``managed``: with the messages of its all-reduces, the SLs of its
-    paths and the MLIDs of its groups; over TCP (``network``), without READs. Raises :class:`InputError` if the manager
-    has no answer, and for features that Ethernet does not have."""
+    """Return ``messages`` as ``layer`` sends them on ``managed``: with the messages of their
+    all-reduces, the SLs of their paths, and the MLIDs of their groups. Over TCP (``network``),
+    READs are replaced. Raises :class:`InputError` if the manager has no answer, and for features
+    that Ethernet does not have."""
     if network in ("roce", "tcp") and (messages.groups or messages.reductions):
         pattern = "multicast" if messages.groups else "aggregation in switches"
         raise InputError(f"{pattern} needs InfiniBand; the simulated Ethernet has none")
@@ -56,14 +57,14 @@ def managed_messages(managed: Managed, plane: Plane, messages: Messages, layer: 
 
 
 def with_stated_sls(managed: Managed, plane: Plane, messages: Messages) -> Messages:
-    """Return ``messages`` with the SLs that the manager gives for paths; messages with an SL keep it.
-    Raises :class:`InputError` for messages without a path."""
+    """Return ``messages`` with the SLs that the manager assigns to their paths. Messages that
+    already have an SL keep it. Raises :class:`InputError` for messages without a path."""
     asks = messages.sl == PATH_SL
     if not asks.any():
         return messages
     if managed.path_sl is None or _by_records(
         managed
-    ):  # the SL of a group is in its member record, and the aggregation manager has the SL of its trees
+    ):  # the member record contains the SL of a group, and the aggregation manager the SL of its trees
         asks &= (messages.src != messages.dst) & (messages.group == 0) & (messages.reduces == 0)
     stated = stated_sls(managed, plane, messages.src[asks], messages.dst[asks])
     if stated is None:
@@ -74,8 +75,8 @@ def with_stated_sls(managed: Managed, plane: Plane, messages: Messages) -> Messa
 
 
 def other_sls(managed: Managed, plane: Plane, messages: Messages) -> np.ndarray:
-    """Return which messages have another SL than the engine's table gives for their path (bool[messages]); none if
-    the engine assigns no SLs."""
+    """Return a mask (bool[messages]) of the messages whose SL differs from that of the engine for
+    their path. It is False everywhere if the engine assigns no SLs."""
     different = np.zeros(len(messages), bool)
     if managed.path_sl is None or not len(messages):
         return different
@@ -88,16 +89,18 @@ def other_sls(managed: Managed, plane: Plane, messages: Messages) -> np.ndarray:
 
 
 def stated_sls(managed: Managed, plane: Plane, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """Return the SLs (int8) that the manager gives for paths between end ports ``source`` and ``target`` (rows as
-    in messages): those of its path records, of the engine, or of a running fabric's subnet administration
-    (:data:`PATH_SL` only if an engine's table lacks one). None
-    without a manager. Raises :class:`InputError`, one line, for a pair without a path."""
+    """Return the SLs (int8) that the manager assigns to paths between end ports ``source`` and
+    ``target`` (rows as in messages). They come from its path records, from the engine, or from the
+    SA of a running fabric (:data:`PATH_SL` only if the engine has no SL for a path). Return None if
+    there is no manager. Raises :class:`InputError` with a one-line message for a pair without a
+    path."""
     if not _by_records(managed) and managed.path_sl is not None:
         return _of_table(managed, plane, source, target)
     if managed.subnet is None and managed.ask_sls is None:
         return None
     if not _by_records(managed) and managed.ask_sls is None:
-        # Without partitions, policy or an engine's SLs the administration gives SL 0.
+        # If there are no partitions, no QoS policy and no SLs of an engine, the SA assigns SL 0 to
+        # all paths.
         return np.zeros(len(source), np.int8)
     pairs, row = np.unique(np.asarray(source, np.int64) << 32 | target, return_inverse=True)
     ends = plane.ends[pairs >> 32], plane.ends[pairs & 0xFFFFFFFF]
@@ -118,14 +121,14 @@ def stated_sls(managed: Managed, plane: Plane, source: np.ndarray, target: np.nd
 
 
 def _by_records(of: Managed) -> bool:
-    """Return whether softib's administration answers for each path separately."""
+    """Return whether softib's SA must be queried for each path separately."""
     config = of.config
     return of.subnet is not None and config is not None and bool(config.partitions is not None or config.qos_policy)
 
 
 def _recorded(managed: Managed, source: np.ndarray, target: np.ndarray) -> np.ndarray | None:
-    """Return the SLs (int16) of path records between ports, :data:`NO_RECORD` without one; None if a running
-    fabric's administration does not answer."""
+    """Return the SLs (int16) of path records between ports; :data:`NO_RECORD` = there is no record.
+    Return None if the SA of a running fabric does not answer."""
     if managed.ask_sls is None or _by_records(managed):
         assert managed.subnet is not None
         return path_record_sls(managed.subnet, source, target)
@@ -154,8 +157,8 @@ def _of_table(managed: Managed, plane: Plane, source: np.ndarray, target: np.nda
 
 def _with_groups(managed: Managed, plane: Plane, messages: Messages, layer: str) -> Messages:
     """Return ``messages`` with the MLIDs of its multicast groups, which the manager creates when
-    members join. Raises :class:`InputError` outside the packet layer, and for tables that softib's
-    manager did not write."""
+    members join. Raises :class:`InputError` in layers other than the packet layer, and if softib's
+    manager did not write the tables."""
     if not messages.groups:
         return messages
     from softib.scenario.sa_requests import joined_groups
@@ -170,8 +173,9 @@ def _with_groups(managed: Managed, plane: Plane, messages: Messages, layer: str)
 
 
 def _with_reductions(managed: Managed, plane: Plane, messages: Messages, layer: str) -> Messages:
-    """Return ``messages`` with the messages of its all-reduces over trees of aggregation nodes: pieces
-    in the packet layer, streams in the others. Raises :class:`InputError` if no tree joins the hosts."""
+    """Return ``messages`` with the messages of its all-reduces over trees of aggregation nodes:
+    pieces in the packet layer, streams in other layers. Raises :class:`InputError` if no tree
+    connects the hosts."""
     if not messages.reductions:
         return messages
     from softib.scenario.aggregation import all_reduces

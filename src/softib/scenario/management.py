@@ -1,9 +1,10 @@
-"""The management plane of a packet run: agents and a subnet manager whose MADs travel on the run's
-links.
+"""The management plane of a packet simulation: agents and a subnet manager whose MADs are sent over
+the simulated links.
 
-Real agents answer a MAD that has arrived, from the fabric of the run, so a table that a Set writes is in effect from
-that moment. The manager takes a step ``manager_ps`` after MADs arrive, and at its deadlines; computing routes takes no
-virtual time. Traps are sent after the agent's processing time, and are repeated until the manager represses them.
+The agents answer each MAD that arrives, and work on the fabric of the run, so a table that a Set
+writes is in effect from that moment. The manager acts ``manager_ps`` after MADs arrive, and at its
+deadlines; computing routes takes no virtual time. Traps are sent after the agent's processing time,
+and repeated until the manager represses them.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ __all__ = ["ManagementPlane", "Milestones", "PathsInUse", "Station"]
 
 
 class PathsInUse:
-    """Paths of messages in both directions (acknowledgements take the second). Each has a row of end ports ``port`` and
-    ``end`` (rows of ports) and ``lid``; there are none before :meth:`follow`.
+    """Paths of messages, in both directions, because acknowledgements use the second one. Each path
+    has the rows of its end ports, ``port`` and ``end``, and a ``lid``. There are no paths before
+    :meth:`follow`.
 
     For each fault, in the order in which faults happen: ``broken``, the number of paths that it broke, and ``back_ps``,
     the time at which all of these led to their destination again (-1: not yet).
@@ -51,8 +53,8 @@ class PathsInUse:
         self._net: object = None
 
     def follow(self, net: object, src: np.ndarray, dst: np.ndarray, lid: np.ndarray) -> None:
-        """Follow the paths from ports ``src`` to ``dst`` with LID ``lid``; ``net``: the tables of
-        the packet layer, which change during the run."""
+        """Follow the paths from ports ``src`` to ``dst`` with LID ``lid``. ``net`` are the tables
+        of the packet layer, which change during the run."""
         fabric, self._net = self.fabric, net
         pairs = np.concatenate(
             [np.stack([src, dst, lid], 1), np.stack([dst, src, fabric.lid[src].astype(np.int64)], 1)]
@@ -61,7 +63,7 @@ class PathsInUse:
         self.port, self.end, self.lid = pairs[:, 0], pairs[:, 1], pairs[:, 2]
 
     def faults_happened(self, number: int, now_ps: int) -> None:
-        """Record the paths that ``number`` new faults broke (0 after a link came back)."""
+        """Record which paths the ``number`` new faults broke (0: a link came back)."""
         dead = self.dead()
         for _ in range(number):
             rows = np.setdiff1d(dead, np.concatenate([*self._down, np.zeros(0, np.int64)]))
@@ -80,13 +82,14 @@ class PathsInUse:
                     self.back_ps[i] = now_ps
 
     def dead(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """Return the rows (of ``rows``, or of all paths) whose path ends before its destination."""
+        """Return the rows, among ``rows`` or all paths, whose path does not reach its
+        destination."""
         f, net = self.fabric, self._net
         peer, lft = net.port["peer"], net.lft  # type: ignore[attr-defined]
         rows = np.arange(len(self.port)) if rows is None else rows
         at = self.port[rows].astype(np.int64)
         lid, end = self.lid[rows], self.end[rows]
-        here = f.is_switch[f.port_node[at]]  # port 0 of a switch sends into its switch
+        here = f.is_switch[f.port_node[at]]  # port 0 sends from within its switch
         at = np.where(here, at, peer[at])
         alive = at >= 0
         for _ in range(f.sizes.switches + 1):
@@ -112,8 +115,8 @@ STEPS_AT_ONCE = 1000
 
 @dataclass
 class Milestones:
-    """Times at which the manager received reports, in ps: ``traps`` (arrival, LID of the issuer,
-    trap number), ``sweeps`` [begin, end or -1], ``tables``: writes of forwarding tables."""
+    """Times in ps of the manager's work: ``traps`` (arrival, LID of the issuer, trap number),
+    ``sweeps`` [begin, end or -1], and ``tables`` (writes of forwarding tables)."""
 
     traps: list[tuple[int, int, int]] = field(default_factory=list)
     sweeps: list[list[int]] = field(default_factory=list)
@@ -122,8 +125,8 @@ class Milestones:
 
 @dataclass
 class Station:
-    """The manager and its end port. ``manager_ps``: from the arrival of a MAD to the manager's
-    reaction."""
+    """The manager and its end port. ``manager_ps``: time between the arrival of a MAD and the
+    manager's reaction."""
 
     sm: SubnetManager
     port: int
@@ -131,8 +134,8 @@ class Station:
 
 
 class ManagementPlane:
-    """Agents of the fabric behind the wires of ``clock.steps``; ``station`` is None without a
-    manager. ``written()`` is called when tables or port states have changed."""
+    """The agents of the fabric, connected to the links of ``clock.steps``. ``station`` is None if
+    there is no manager. ``written()`` is called when tables or port states have changed."""
 
     def __init__(self, clock: RunClock, plane: AgentPlane, station: Station | None, agent_ps: int):
         self.clock, self.plane, self.station, self.agent_ps = clock, plane, station, agent_ps
@@ -152,8 +155,8 @@ class ManagementPlane:
     # -- time --
 
     def next_ps(self) -> int:
-        """Return when :meth:`act` has something to do (:data:`~softib.mad.transactor.NEVER_PS`:
-        never)."""
+        """Return the time at which :meth:`act` has work to do next
+        (:data:`~softib.mad.transactor.NEVER_PS`: never)."""
         at = [self._wake_ps]
         if self._later:
             at.append(self._later[0][0])
@@ -169,7 +172,7 @@ class ManagementPlane:
         return not self._later and not self._inbox and (self.station is None or self.station.sm.settled)
 
     def act(self) -> None:
-        """Send the MADs that are due, and step the manager if it requested it."""
+        """Send the MADs that are due, and call the manager's step if it is due."""
         while self._later and self._later[0][0] <= self.clock.now_ps:
             _, _, port, mad, lid = heapq.heappop(self._later)
             self._post(port, mad, lid)
@@ -178,7 +181,7 @@ class ManagementPlane:
             self._step()
 
     def _send_traps(self) -> None:
-        """Send the traps that devices raised or must repeat, each when the processor has made it."""
+        """Send the traps that devices raised or must repeat, each after the processing time."""
         self.traps.collect(self.clock.device_ps)
         while (trap := self.traps.take(self.clock.device_ps)) is not None:
             batch, port = trap
@@ -223,7 +226,8 @@ class ManagementPlane:
         self._wake_ps = min(self._wake_ps, max(now_ps, self._free_ps) + self.station.manager_ps)
 
     def _was_set(self, a: Arrived, attr: int) -> None:
-        """Apply the effect of an SMP Set on packets, beyond the tables that both share."""
+        """Apply those effects of an SMP's Set on packets that do not follow from the tables that
+        both use."""
         f, node, now_ps = self.fabric, int(self.fabric.port_node[a.end]), self.clock.now_ps
         if attr == SmpAttr.LFT:
             self.milestones.tables.append(now_ps)

@@ -1,6 +1,6 @@
-"""Requests to the subnet administration of a manager in the same process, like those of hosts: the SLs of path records
-(IBA 15.2.5.16: engine, QoS policy, partition), and multicast groups. Members join the groups, so the manager writes the
-switches' tables."""
+"""Requests to the SA of a manager in the same process, like those that hosts send. They get the SLs
+of path records (IBA 15.2.5.16: from engine, QoS policy and partition), and create multicast groups.
+Members join these groups, so that the manager writes the switches' tables."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ __all__ = ["NO_RECORD", "join_group", "joined_groups", "path_record_sls"]
 
 NO_RECORD = -1
 AT_ONCE = 8192
-"""Number of path records that are requested together."""
+"""Maximum number of path records that are requested together."""
 PREFIX = 0xFE80000000000000
 MGID_PREFIX = 0xFF12_601B_FFFF_0000
-"""Link-local, transient group of the default partition (IBA 4.1.1, RFC 4391's form)."""
+"""Prefix of MGIDs: link-local, transient groups of the default partition (IBA 4.1.1, in the form of
+RFC 4391)."""
 SA_CLASS_VERSION, SA_QP, DEFAULT_PKEY = 2, 1, 0xFFFF
 
 
 def path_record_sls(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Return the SL (int16) of the path record from each end port ``source`` (rows of ports) to
-    ``target``; :data:`NO_RECORD` without a record: the ports share no partition, or no route
-    exists."""
+    ``target``. It is :data:`NO_RECORD` if there is no record, because the ports have no partition
+    in common or no route exists."""
     sls = np.full(len(source), NO_RECORD, np.int16)
     for begin in range(0, len(source), AT_ONCE):
         part = slice(begin, min(begin + AT_ONCE, len(source)))
@@ -48,9 +49,9 @@ def path_record_sls(up: BringUp, source: np.ndarray, target: np.ndarray) -> np.n
 
 
 def join_group(up: BringUp, number: int, members: Sequence[int], senders: Sequence[int] = (), sl: int = 0) -> int:
-    """Join ``members`` (ports) to group ``number`` as full members and ``senders`` as send-only
-    ones, by MCMemberRecord requests, and return the MLID. The manager writes the fabric's MFTs.
-    Raises :class:`InputError` if the administrator refuses."""
+    """Join ``members`` (ports) to group ``number`` as full members, and ``senders`` as send-only
+    members, with MCMemberRecord requests. Return the MLID. The manager writes the fabric's
+    multicast tables. Raises :class:`InputError` if the SA rejects a request."""
     mgid = np.array([MGID_PREFIX, number], np.uint64)
     mlid = 0
     levels = {"qkey": 0x1234, "pkey": DEFAULT_PKEY, "sl": sl, "flow_label": 0, "tclass": 0}
@@ -86,9 +87,9 @@ def joined_groups(up: BringUp, ends: np.ndarray, messages: Messages) -> tuple[Mu
 def _ask(
     up: BringUp, ports: np.ndarray, method: SaMethod, record: Any, components: tuple[str, ...], data: np.ndarray
 ) -> np.ndarray:
-    """Carry a request of each of ``ports`` to the manager, and its MADs to the agents until it is idle. ``data``
-    uint8[n, bytes of ``record``] holds ``components``. Returns the answers (uint8[n,
-    256]); request ``i`` has TransactionID ``i + 1``."""
+    """Send a request of each of ``ports`` to the manager, and the manager's MADs to the agents,
+    until it is idle. ``data`` uint8[n, bytes of ``record``] holds ``components``. Returns the
+    answers (uint8[n, 256]); request ``i`` has TransactionID ``i + 1``."""
     head = SaHeader.pack(
         base_version=1,
         mgmt_class=int(MgmtClass.SUBN_ADM),

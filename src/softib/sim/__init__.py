@@ -1,2 +1,1 @@
-"""Simulation of traffic: messages in, times and counters out, with the static, the fluid or the
-packet layer."""
+"""Simulation of traffic: the static, the fluid or the packet layer computes times and counters from messages."""

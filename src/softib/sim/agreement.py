@@ -1,5 +1,5 @@
-"""Agreement of a layer with the packet layer within 5 %: of the end of the run, of the mean
-latency, and of single messages. The same rules apply to every layer (docs/simulate.md)."""
+"""Whether a layer's results agree with the packet layer within 5 %: the end of the run, the mean latency, and the
+latencies of single messages. The same rules apply to every layer (docs/simulate.md)."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ import numpy as np
 __all__ = ["ALL", "NONE", "Agreement", "Doubts", "compared", "graded"]
 
 LIMIT = 0.05
-"""Largest possible error of a single message's latency that still counts as agreement."""
+"""A single message agrees if the possible error of its latency is at most this share."""
 OF_SUMS = 0.1
-"""Largest possible error of the mean latency and of the end of the run that still counts as
-agreement. It is larger than the limit for one message, because possible errors are bounds: actual
-errors are smaller and have different signs."""
+"""The mean latency and the end of the run agree if their possible error is at most this share. The limit is larger than
+that of a single message, because possible errors are bounds: actual errors are smaller, and have different signs."""
 UNLIKE = np.array([0.0, 0.3, 0.5, 1.0])
-"""Largest error of a message whose rate is in doubt, as a share of its latency, by reason
-(:data:`~softib.sim.validity_kernels.TWICE`, UNEVEN, BLOCKED)."""
+"""Largest possible error of a message whose rate may be wrong, as a share of its latency. The index is the reason: 0
+(none), :data:`~softib.sim.validity_kernels.TWICE`, UNEVEN, BLOCKED."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement with the packet layer within 5 %: of the ``end`` of the run, of the ``mean``
-    latency, and of all single ``messages``."""
+    """Which results agree with the packet layer within 5 %: ``end`` of the run, ``mean`` latency, latency of every
+    single message (``messages``)."""
 
     end: bool = True
     mean: bool = True
@@ -46,8 +45,8 @@ ALL, NONE = Agreement(), Agreement(False, False, False)
 @dataclass(frozen=True)
 class Doubts:
     """Possible errors by message. ``off_ps``: error of its latency; ``delay_ps``: how much later it may arrive;
-    ``first`` and ``needs``: the messages that it waits for; ``before``: the previous message on its queue pair (-1:
-    none)."""
+    ``first`` and ``needs``: the messages that it waits for (CSR); ``before``: the previous message on its queue pair
+    (-1: none)."""
 
     off_ps: np.ndarray
     delay_ps: np.ndarray
@@ -78,8 +77,8 @@ def graded(began: np.ndarray, arrived: np.ndarray, doubts: Doubts) -> Agreement:
 
 
 def compared(agreement: Agreement, judged: Any, other: Any) -> Agreement:
-    """Limit the ``agreement`` of the outcome ``judged`` to the values that ``other`` confirms
-    (another layer, on the same messages)."""
+    """Return ``agreement``, that of the outcome ``judged``, without the results that differ from those of ``other``,
+    the outcome of another layer for the same messages."""
     took = [(o.arrived_ps - o.began_ps).astype(np.float64) for o in (judged, other)]
     counts = (took[0] > 0) & (took[1] > 0)
     if not counts.any():

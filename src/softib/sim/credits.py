@@ -1,5 +1,5 @@
-"""Reach of credits: the maximum rate of a virtual lane whose receive buffer fills before the first
-credit returns (IBA chapter 7, flow control)."""
+"""Limits that credits set: the maximum rate of a virtual lane whose receive buffer fills before the first credit
+returns (IBA chapter 7, flow control)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["Credits", "ahead_ps", "credit_note", "credits_of", "too_long", "vl_blocks"]
 
 SHARED_BY = 8
-"""Number of data VLs for which a profile states ``vl_blocks``. The operational VLs of a port share
-one memory: Linux' mlx4 driver requests 8, 4, 2 and 1 VLs from ConnectX until the memory is
+"""``vl_blocks`` of a profile is the receive buffer of a VL if this number of data VLs is operational. The operational
+VLs of a port share one memory: Linux' mlx4 driver requests 8, 4, 2 and 1 VLs from ConnectX until the memory is
 sufficient (mlx4_SET_PORT)."""
 BLOCK, WINDOW = 64, 2048
-"""Bytes of a credit, and the most blocks by which FCCL can be ahead of FCTBS (IBA chapter 7)."""
+"""Bytes of a credit, and the largest difference between FCCL and FCTBS in credits (IBA chapter 7)."""
 PACKET_HEADERS = 26
 """Bytes of headers and checks: LRH 8, BTH 12, ICRC 4, VCRC 2."""
 CREDIT_OCTETS = 8
-"""A flow-control packet."""
+"""Bytes of a flow-control packet."""
 NS_PER_M = 5.0
 
 
@@ -48,8 +48,8 @@ class Credits:
     * ``octets``: receive buffer of a VL at the other end.
     * ``reach_m``: longest cable over which that buffer keeps the link full.
     * ``packet``: bytes of a full packet.
-    * ``fit``: bytes of all full packets that the buffer holds.
-    * ``spare``: bytes of the rest of the buffer.
+    * ``fit``: bytes of the full packets for which the buffer has room.
+    * ``spare``: bytes of the buffer that remain beside these packets.
     * ``back_ps``: time from the first byte of a packet to the return of its credit.
     """
 
@@ -100,9 +100,9 @@ def credits_of(plane: Plane) -> Credits:
 
 
 def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
-    """Return the lead (ps, int64 by message) that a message has over the long-run rate of the credits if it starts with
-    all credits: it sends one buffer of bytes at the link's rate, and the following ones a round trip later. ``octets``:
-    its bytes on the wire."""
+    """Return by how much a message that starts with all credits ends before a message at the long-run rate of the
+    credits (ps, int64 by message). It sends one buffer of bytes at the link's rate, and each following buffer a round
+    trip later. ``octets``: the message's bytes on the wire."""
     rows = laid.port >> 4
     if not np.isfinite(plane.credits.gbps[rows]).any():
         return np.zeros(len(octets), np.int64)

@@ -1,7 +1,7 @@
-"""Messages of a flow (virtual time; Demers, Keshav, Shenker, SIGCOMM 1989). All messages that send on one path at once
-have one rate. So a flow counts the bytes that each of them has been served, and a message ends when this count reaches
-its own value. A change of a rate costs one step per flow, whatever the number of its messages, and only the message
-that ends first has an event."""
+"""Messages of a flow (virtual time; Demers, Keshav, Shenker, SIGCOMM 1989). All messages that send on one path at the
+same time have one rate. So a flow has one count of the bytes that each of its messages has sent, and a message ends
+when this count reaches the message's own value. A change of a rate costs one step per flow, whatever the number of its
+messages, and only the message that ends first has an event."""
 
 import numpy as np
 
@@ -14,14 +14,14 @@ FOREVER = np.int64(1) << np.int64(62)
 
 @kernel
 def serve(fl, f, now):
-    """Add the bytes that the messages of flow f were served until now."""
+    """Add to the count of flow f the bytes that each of its messages has sent until now."""
     fl.served[f] += fl.rate[f] * (now - fl.last[f]) / 8000.0
     fl.last[f] = now
 
 
 @kernel
 def end_of(fl, tr, i, now):
-    """Return when message i ends at the present rate of its flow, which was served until now."""
+    """Return when message i ends at the present rate of its flow, whose count is up to date."""
     f = tr.flow[i]
     if fl.rate[f] <= 0.0:
         return FOREVER
@@ -31,8 +31,8 @@ def end_of(fl, tr, i, now):
 
 @kernel
 def join(fl, li, ro, tr, ck, i, now):
-    """Let message i begin to send: it joins its flow, in the order of ends, and gets its event with the new rate
-    (:func:`settle`)."""
+    """Begin to send message i: add it to its flow, whose messages are in the order in which they end. :func:`settle`
+    schedules its event when the new rate is known."""
     f = tr.flow[i]
     put(fl, li, ro, f)
     if fl.messages[f] == 1:
@@ -62,8 +62,8 @@ def join(fl, li, ro, tr, ck, i, now):
 
 @kernel
 def part(fl, li, ro, tr, ck, i, now):
-    """Handle the end of message i, the first of its flow; the next one gets an event, now if it ends at the same
-    time."""
+    """Handle the end of message i, the first message of its flow. Schedule the next message's end, at once if it ends
+    at the same time."""
     f = tr.flow[i]
     serve(fl, f, now)
     k = tr.later[i]
@@ -78,8 +78,8 @@ def part(fl, li, ro, tr, ck, i, now):
 
 @kernel
 def settle(fl, ro, tr, ck, now):
-    """Give the round's flows their new rates: update the service of each, and the event of its next
-    end."""
+    """Apply the round's new rates: bring the count of each flow up to date, and reschedule the end of its next
+    message."""
     for k in range(ro.size.members):
         f = ro.members[k]
         old, new, i = fl.rate[f], fl.fresh[f], fl.soonest[f]

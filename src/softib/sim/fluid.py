@@ -1,5 +1,5 @@
-"""The fluid layer: gives every message its max-min fair rate; rates change when messages begin and end. Messages that
-send on one path at once are one flow.
+"""The fluid layer gives every message its max-min fair rate. Rates change when messages begin and end. Messages that
+send on one path at the same time are one flow.
 
 It models links and VLs that flows share, the tables of the fabric, static rates, dependencies, and
 the delay of a path without load. It does not model packets, credits and queues;
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 FEW_PACKETS = 20
-"""A message of fewer packets than this that shares its bottleneck ends when its last packet has had its turn, up to
-1/20 earlier than in the fluid layer."""
+"""Packets take turns, so a message that shares its bottleneck ends up to one packet earlier than in the fluid layer.
+For messages of fewer packets than this number, that is more than 1/20 of their time."""
 EXACT = 200
 """Largest number of sending flows for which rates are computed at every begin and end. With more flows, one begin or
-end changes little. Rates are then computed again after a thousandth of the shortest message's time at the earliest,
-and a message's time is off by about as much."""
+end changes little. Rates are then computed again only after a thousandth of the shortest message's time, so a message's
+time has an error of about a thousandth."""
 ANOTHER_RATE = {
     3: "waits at {} behind packets for a congested port: head-of-line blocking",
     2: "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows",
@@ -205,8 +205,9 @@ def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarra
 
 
 def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
-    """Return the time that a message may lose because other messages used the credits (float64). It is the message's
-    whole lead over the long-run rate if it shares its path or waits for its queue pair."""
+    """Return the time that each message may lose because other messages used the credits with which it could start
+    (float64): all of :func:`~softib.sim.credits.ahead_ps` if the message shares its path or waits for its queue
+    pair."""
     if not s.ahead_ps.any():
         return s.ahead_ps.astype(np.float64)
     c, entry = plane.credits, laid.port[laid.channel] >> 4
@@ -219,7 +220,7 @@ def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
 
 
 def _sooner(s: _State) -> np.ndarray:
-    """Return the part of each message's doubt that is not a delay (float64). A port that serves
+    """Return the part of each message's possible error that is not a delay (float64). A port that serves
     inputs unevenly still sends the same amount, so its last message arrives at the same time. With
     several such ports, one may delay another."""
     from softib.sim.validity_kernels import UNEVEN

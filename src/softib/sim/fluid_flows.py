@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 __all__ = ["Weights", "flows_and_links", "shared_paths", "weights_of"]
 
 UNLIMITED = 255
-"""HighLimit: low priority sends only if high priority has nothing to send."""
+"""Value of HighLimit: low priority sends only if high priority has nothing to send."""
 LIMIT_OCTETS, LOW_PACKET = 4096, 4096
 """Bytes of one unit of HighLimit, and of the low-priority packet that may then be sent (one MTU).
 """
 
 
 MIX = np.uint64(0x9E3779B97F4A7C15)
-"""Odd multiplier of hashes of paths: 2^64 over the golden ratio."""
+"""Odd multiplier for hashes of paths: 2^64 divided by the golden ratio."""
 
 
 class Weights(NamedTuple):
@@ -72,13 +72,14 @@ class FluidColumns(NamedTuple):
     flow: np.ndarray
     """By message: its flow."""
     port: np.ndarray
-    """By channel: 16 * port + VL, -1: none."""
+    """By channel: 16 * port + VL; -1: it belongs to no port."""
     idle: np.ndarray
-    """By channel: no arbitration table serves it."""
+    """By channel: True if no arbitration table serves it."""
 
 
 class LimitedPaths(NamedTuple):
-    """Channels of the path of each message, with those of limits, and the rate of each channel."""
+    """The channels of each message's path, including the additional channels that represent limits, and the rate of
+    each channel."""
 
     first: np.ndarray
     channel: np.ndarray
@@ -87,16 +88,16 @@ class LimitedPaths(NamedTuple):
 
 
 class LinkChains(NamedTuple):
-    """Channels of one egress port as one link."""
+    """Links: the channels of one egress port are one link."""
 
     group: np.ndarray
     """By channel: its link."""
     link_next: np.ndarray
-    """By channel: the next one of its link, -1: none."""
+    """By channel: the next channel of its link, -1: none."""
     head: np.ndarray
     """By link: its first channel."""
     several: np.ndarray
-    """By link: it has more than one channel."""
+    """By link: True if it has more than one channel."""
 
 
 def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> FluidColumns:
@@ -169,7 +170,7 @@ def shared_paths(first: np.ndarray, channel: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _paths_of(first: np.ndarray, channel: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``(first, channel)`` of the paths of messages ``row`` alone."""
+    """Return ``(first, channel)`` with the paths of only the messages ``row``."""
     lengths = np.diff(first)[row]
     begin = np.concatenate([[0], np.cumsum(lengths)])
     entry = np.arange(begin[-1]) + np.repeat(first[row] - begin[:-1], lengths)
@@ -177,9 +178,9 @@ def _paths_of(first: np.ndarray, channel: np.ndarray, row: np.ndarray) -> tuple[
 
 
 def _with_limits(plane: Plane, m: Messages, laid: Laid) -> LimitedPaths:
-    """Return the paths with two kinds of extra channels. A link limited by credits has one in front of it, with the
-    rate of one VL (``port`` is -2 - port). A message with a static rate, or without any link (to itself, or between
-    ports 0), has one at the start of its path (``port`` is -1)."""
+    """Return the paths with two kinds of additional channels. In front of a link that credits limit there is a channel
+    with the rate of one VL (its ``port`` is -2 - port). The path of a message with a static rate, or without any link
+    (to itself, or between ports 0), begins with an additional channel (its ``port`` is -1)."""
     rows = laid.port >> 4
     vl_gbps = plane.credits.gbps[rows]
     slow_vls = np.flatnonzero(np.isfinite(vl_gbps))
@@ -208,7 +209,7 @@ def _with_limits(plane: Plane, m: Messages, laid: Laid) -> LimitedPaths:
 
 
 def _links(port: np.ndarray) -> LinkChains:
-    """Return the links of channels: those of one egress port are one."""
+    """Return the links of the channels."""
     n = len(port)
     key = np.where(port >= 0, port >> 4, -1 - np.arange(n))
     order = np.argsort(key, kind="stable").astype(np.int32)

@@ -25,8 +25,8 @@ messages that end ``later`` and ``sooner`` in its flow, ``entered`` ps, ``state`
 :class:`~softib.sim.timing.Timing`), the four times of an outcome, ``awaited`` (number of messages that
 it still waits for), ``ready`` ps (when the last of them was done), ``free`` ps (when its queue pair is
 free), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``,
-``position``, ``key`` ps. A computation uses the processor ``line``, which is busy until ``busy``. Order of a queue pair
-and message rate: :mod:`softib.sim.fluid_tables`."""
+``position``, ``key`` ps. A computation uses the processor ``line``, which is busy until ``busy``. The remaining
+columns, for the order of a queue pair's messages and for the message rate, come from :mod:`softib.sim.fluid_tables`."""
 Waits = table("Waits", "first to completion")
 """The messages that wait for message i are ``to[first[i]:first[i + 1]]``; ``completion`` is 1 if
 they wait for its completion, 0 for its arrival."""
@@ -41,8 +41,12 @@ CLOCK = Rows(
     i8("stop", "ps", "Time to stop at."),
     i8("due", "ps", "Time of the next new rates."),
     i8("rated", "ps", "Time of the last new rates."),
-    i8("exact", "flows", "Flows up to which each begin and end gives new rates at once."),
-    i8("pause", "count", "Changes of rates at which the kernel returns, so that its caller can report."),
+    i8("exact", "flows", "Up to this number of flows, each begin and end changes the rates at once."),
+    i8(
+        "pause",
+        "count",
+        "Number of rate changes after which the kernel returns, so that its caller can report progress.",
+    ),
 )
 Clock = table("Clock", {"clock": Array("", CLOCK)})
 
@@ -83,8 +87,8 @@ def release(tr, ck, i, when):
 
 @kernel
 def next_of_queue_pair(tr, ck, i, when):
-    """Free the queue pair of message i for the next one. The request of a READ that follows a READ
-    was sent while the first one's data arrived."""
+    """Free the queue pair of message i for its next message. If both are READs, the second one's request was sent while
+    the data of the first arrived."""
     k = tr.qp_next[i]
     if k >= 0:
         tr.free[k] = when - (tr.request[k] + tr.asks_ps[k] if tr.kind[i] == READ and tr.kind[k] == READ else 0)
@@ -119,8 +123,8 @@ def finish(fl, li, ro, tr, ws, ck, do, i, now):
 
 @kernel
 def in_order(tr, i, arrived):
-    """Return when message i is in memory: at ``arrived`` if it is alone, otherwise after the last
-    packet of the previous message."""
+    """Return when message i is in memory: at ``arrived``, but not before the last packet of the previous message is
+    written."""
     p = tr.behind[i]
     return arrived if p < 0 else max(arrived, tr.arrived[p] + tr.behind_ps[i])
 
@@ -235,7 +239,7 @@ def may_wait(fl, ro, tr, ck, before, expected):
 
 @kernel
 def new_rates(fl, li, ro, tr, ck, do, now):
-    """Compute the rates of the round's flows and all others that it affects."""
+    """Compute the rates of the round's flows, and of all other flows that these rates affect."""
     ck.clock.due = FOREVER
     ck.clock.rated = now
     sending = 0
@@ -286,8 +290,8 @@ def step(fl, li, ro, tr, ws, ck, do, now):
 
 @kernel
 def advance(fl, li, ro, tr, ws, ck, do, until):
-    """Run until ``until`` messages have ended or rates have changed ``pause`` times (returns 0), nothing more happens
-    (1) or the next event is after ``stop`` (2)."""
+    """Run until ``until`` messages have ended or rates have changed ``pause`` times (returns 0), no event is left
+    (returns 1), or the next event is after ``stop`` (returns 2)."""
     while True:
         event = tr.key[tr.queue[0]] if ck.clock.queued > 0 else FOREVER
         now = min(event, ck.clock.due)
@@ -306,7 +310,7 @@ def advance(fl, li, ro, tr, ws, ck, do, until):
 
 @kernel
 def load_events(tr, rows, when):
-    """Put the first events, sorted by time and row, into the queue; a sorted list is a heap."""
+    """Put the first events into the queue. They are sorted by time and row, and a sorted list is a heap."""
     for k in range(len(rows)):
         tr.queue[k] = rows[k]
         tr.position[rows[k]] = k

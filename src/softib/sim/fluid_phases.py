@@ -1,8 +1,7 @@
-"""An all-to-all as shift phases with a barrier after each. It uses the fluid layer's rules, but
-does not create a flow for every pair at once: 11,664 hosts have 136 million messages. In a phase
-all messages begin together and have one size, so the busiest channel determines when the last one
-ends (:mod:`softib.sim.phase_kernels`). A phase whose result could depend on path delays is run
-message by message.
+"""An all-to-all as shift phases with a barrier after each. It uses the fluid layer's rules, but never has the flows of
+all pairs in memory: 11,664 hosts have 136 million messages. In a phase all messages begin together and have one size,
+so the busiest channel determines when the last one ends (:mod:`softib.sim.phase_kernels`). A phase whose result could
+depend on path delays is run message by message.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ class PhaseTables:
     """Tables from which phases of an all-to-all are computed.
 
     * ``hosts``: CA ports with an address.
-    * ``alike``: number of hosts, counted from the first, that have a switch and adapters of one speed, so that loads
-      determine a phase. It is 0 if loads never do (several MTUs or SLs, latencies of a what-if, or cables longer than
-      the reach of their credits).
+    * ``alike``: the first ``alike`` hosts have a switch, and adapters of one speed. Among them, loads determine how
+      long a phase takes. It is 0 if loads never do (several MTUs or SLs, latencies of a what-if, or cables so long that
+      credits limit them).
     * ``edge``: rows of the switches that have links to hosts.
     * ``links`` and ``ends`` are :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`.
     * ``rates``: rates of the links to hosts (Gb/s), indexed by ``ends.rate_of``.
@@ -116,16 +115,15 @@ def _links(plane: Plane, sl: int) -> Any:
 MAX_BYTES = 2 << 30
 """Largest size of the table of paths (11,664 hosts at 648 leaves need 150 MB)."""
 HOPS = 5
-"""Number of hops after the first for which the table initially has room: those of a tree of three levels."""
+"""The table initially has room for this number of hops after the first: enough for a tree of three levels."""
 CHUNK = 256
 """Phases between two calls of ``progress``."""
 
 
 @dataclass(frozen=True)
 class Phases:
-    """``took_ps`` int64 by phase: time from the barrier before it to the completion of its last
-    message. ``most``: flows on the fullest channel. ``enumerated``: phases that were run message by
-    message."""
+    """``took_ps`` int64 by phase: time from the barrier before it to the completion of its last message. ``most``:
+    number of flows on the fullest channel. ``enumerated``: number of phases that were run message by message."""
 
     shifts: np.ndarray
     took_ps: np.ndarray
@@ -216,9 +214,8 @@ def _by_loads(
 
 
 def _alone(plane: Plane, size: int, gbps: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return, for a message on a path that takes no time, ``tail_ps`` of
-    :data:`~softib.sim.phase_kernels.Phases` by rate of the destination's link, and 1000 × its bits
-    on the wire."""
+    """Return two values for a message on a path without delay: ``tail_ps`` of :data:`~softib.sim.phase_kernels.Phases`,
+    by the rate of the destination's link, and 1000 × the message's bits on the wire."""
     from softib.sim.phase_kernels import TAIL
 
     n, none = len(gbps), np.zeros(0, np.int64)

@@ -90,7 +90,7 @@ def waits_of(m: Messages) -> Any:
 
 
 def doubt_of(plane: Plane, m: Messages, laid: Laid, port: np.ndarray, flows: int) -> Any:
-    """Return ``Doubt`` of :mod:`~softib.sim.validity_kernels`; ``port`` of each channel."""
+    """Return ``Doubt`` of :mod:`~softib.sim.validity_kernels`; ``port``: that of each channel."""
     from softib.sim.validity_kernels import Doubt
 
     n, channels = len(m), len(port)
@@ -163,9 +163,9 @@ def asks_first(m: Messages, after: np.ndarray, request_ps: np.ndarray) -> np.nda
 
 
 def message_gaps(plane: Plane, m: Messages, octets: np.ndarray, asks: np.ndarray) -> np.ndarray:
-    """Return the adapter's minimum time in ps from the request of each message to the next one of
-    its port (int64); 0 if the bytes of the message take longer, so that the link is the limit. A
-    READ counts as short if only its request leaves at first (``asks``)."""
+    """Return the minimum time in ps that the adapter needs between the request of each message and the next request of
+    its port (int64). It is 0 if the message's bytes take longer, so that the link is the limit. A READ of which only
+    the request leaves at first (``asks``) counts as short."""
     gap = round(plane.profile.message_gap_ns * 1000)
     gbps = plane.gbps[plane.ends[m.src]]
     wire_ps = np.divide(octets * 8000.0, gbps, out=np.zeros(len(m)), where=gbps > 0)

@@ -1,7 +1,7 @@
 """The LogGOPS layer: ranks with processor overheads, adapters that handle one message at a time in
 each direction, and a fabric without congestion. L and G of each pair of hosts come from its path in
 the fabric's forwarding tables (:mod:`softib.sim.timing`), so a single message takes as long as in
-the fluid layer. g and O are the adapter's time for a message's bytes. Links between switches are
+the fluid layer. The adapter's time for a message's bytes stands for g and O. Links between switches are
 never the limit, because the model has no congestion (Alexandrov et al., "LogGP", 1995; Hoefler,
 Schneider, Lumsdaine, "LogGOPSim", 2010).
 """
@@ -39,8 +39,8 @@ def _slots(n: int) -> np.ndarray:
 
 
 def matches(kind: np.ndarray, rank: np.ndarray, peer: np.ndarray, tag: np.ndarray) -> np.ndarray:
-    """Return the row that matches each send or receive: the k-th send with the k-th receive of the
-    same source, target and tag. -1 for rows without a match, and for computations (int64)."""
+    """Return, for each send or receive, the row of its match: the k-th send matches the k-th receive of the same
+    source, target and tag. Rows without a match and computations have -1 (int64)."""
     from softib.sim.loggops_kernels import match
 
     n = len(kind)
@@ -55,7 +55,7 @@ def loggops(
 ) -> Loggops:
     """Run a program. ``columns``: ``rank kind peer size tag compute_ps processor`` by operation,
     ``meets`` (:func:`matches`), and ``first needs`` (operation i waits for the ends of
-    ``needs[first[i]:first[i + 1]]``); ``hosts``: row of the end ports of each rank; ``costs`` as in
+    ``needs[first[i]:first[i + 1]]``); ``hosts``: for each rank, the row of its end port; ``costs`` as in
     :data:`~softib.sim.loggops_kernels.COSTS`.
 
     Raises :class:`InputError` if there is no path between two ranks.
@@ -71,7 +71,7 @@ def loggops(
     representative, group = np.empty(len(sends), np.int64), np.empty(len(sends), np.int32)
     tag = (
         columns["tag"][sends] if of[0].acknowledged else np.zeros(len(sends), np.int64)
-    )  # recorded: a tag is a queue pair
+    )  # in a recorded program, a tag is a queue pair
     many = groups(source, target, tag, _slots(min(len(sends), 1 << 24)), representative, group)
     one = representative[:many]
     pairs = _pairs(plane, hosts[source[one]], hosts[target[one]])

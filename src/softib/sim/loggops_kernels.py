@@ -34,15 +34,16 @@ COSTS = Rows(
 Costs = table("LoggopsCosts", {"of": Array("", COSTS), "eager": Array("1", "int64", "bytes", "Eager limit.")})
 
 Queue = table("LoggopsQueue", "when what n")
-"""A heap of events by time and number; ``n``: one element."""
+"""A heap of events, ordered by time and number; ``n``: the number of events, in one element."""
 
 Busy = table(
     "LoggopsBusy",
     "processor sends receives short_sends short_receives carried pair_sends pair_comes pair_receives",
 )
-"""Busy until (ps). For processors: ranks. For adapters: both directions of each host, for all
-messages and for messages of a single packet (``carried``: total ps of receiving so far). For queue
-pairs: the sender, the path of the last message, and the receiver."""
+"""Times (ps) until which each resource is busy. ``processor``: by rank. By host, for the adapter: ``sends`` and
+``receives`` for all messages, ``short_sends`` and ``short_receives`` for messages of a single packet; ``carried``:
+total ps that the adapter has received so far. By queue pair: its sender, the path of its last message, and its
+receiver."""
 
 ENVELOPE = 30
 """Bytes of a packet in addition to its payload: LRH, BTH, ICRC, VCRC, and padding on average (IBA 5.2)."""
@@ -119,8 +120,7 @@ def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, met
 @kernel
 def turned(needs, value, begin, to):
     """Reverse a CSR list: ``to[begin[i]:begin[i + 1]]`` are the ``value`` of all entries of
-    ``needs`` that equal i, in their order. ``begin`` starts as zeros and has two more elements than
-    there are values of i."""
+    ``needs`` that equal i, in their order. ``begin`` starts as zeros and has two more elements than i has values."""
     n = len(begin) - 2
     for e in range(len(needs)):
         begin[needs[e] + 2] += 1
@@ -280,7 +280,7 @@ def run(program, pairs, costs, queue, busy):
             done += 1 if end >= 0 else 0
         elif (
             program.size[program.receive[i]] > costs.eager[0] and not pairs.local[program.pair[program.receive[i]]]
-        ):  # announced: the receiver fetches it with a READ
+        ):  # rendezvous: the receiver fetches the message with a READ
             k = program.pair[program.receive[i]]
             push(queue, now + other_ps(pairs, k, 1), 2 * n + program.receive[i])
         else:
@@ -293,7 +293,7 @@ def run(program, pairs, costs, queue, busy):
 
 @kernel
 def send(program, pairs, costs, queue, busy, i, now):
-    """Begin send i; return its end, or -1 if it ends later."""
+    """Begin send i; return when it ends, or -1 if that is not known yet."""
     n, k = len(program.rank), program.pair[i]
     writes = program.size[i] * costs.of.memory_bytes_ps // 1000 if pairs.local[k] else 0
     end = works(program, busy, i, now, costs.of.send_ps + writes)
@@ -327,9 +327,9 @@ def received(program, busy, host, i, now, took):
 
 @kernel
 def arrive(program, pairs, costs, queue, busy, i, now):
-    """Handle the arrival of message i at its receiver's adapter. Messages are received one after another, single
-    packets are interleaved, and messages of a queue pair stay in order. Return when its send has
-    ended, or -1 if that was earlier."""
+    """Handle the arrival of message i at its receiver's adapter. The adapter receives messages one after another, but
+    interleaves messages of a single packet; messages of a queue pair stay in order. Return when the send ended, or -1
+    if it ended earlier."""
     k, r = program.pair[i], program.receive[i]
     host, took = pairs.host_to[k], on_wire(pairs, k, program.size[i])
     there = received(program, busy, host, i, now, took)

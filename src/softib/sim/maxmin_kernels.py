@@ -5,8 +5,8 @@ A channel is one VL of one link. The VLs of a link share its rate in proportion 
 tables (IBA 7.6.9), as in generalised processor sharing (Parekh and Gallager 1993). The share that a VL does not use
 goes to the others. The flows of one VL share equally. Rates are max-min fair if and only if each flow has a
 **bottleneck**: a channel that is full and on which no flow is faster. :func:`refill` starts with the flows that a
-change affects and computes their rates while all others keep theirs. It then adds the flows whose bottleneck this
-removed, until every flow has one.
+change affects and computes their rates while all others keep theirs. It then adds the flows that lost their bottleneck
+by this, until every flow has one.
 """
 
 import numpy as np
@@ -54,7 +54,7 @@ SAME = 1e-9
 
 @kernel
 def put(fl, li, ro, i):
-    """Begin a message of flow i: the first one adds the flow to the lists of its channels."""
+    """Count a message of flow i that begins. The first message adds the flow to the lists of its channels."""
     fl.messages[i] += 1
     for e in range(fl.first[i], fl.first[i + 1]):
         li.flows[fl.channel[e]] += 1
@@ -77,7 +77,7 @@ def put(fl, li, ro, i):
 
 @kernel
 def take(fl, li, ro, i):
-    """End a message of flow i: the last one removes the flow from the lists of its channels."""
+    """Count a message of flow i that ends. The last message removes the flow from the lists of its channels."""
     fl.messages[i] -= 1
     for e in range(fl.first[i], fl.first[i + 1]):
         li.flows[fl.channel[e]] -= 1
@@ -108,7 +108,7 @@ def enter(fl, ro, i):
 
 @kernel
 def enter_all(fl, li, ro, c, bound):
-    """Add the flows of channel c to the round; with ``bound``, only flows whose bottleneck is there."""
+    """Add the flows of channel c to the round; with ``bound``, only flows whose bottleneck is c."""
     e = li.head[c]
     while e >= 0:
         i = fl.owner[e]
@@ -232,8 +232,8 @@ def reach(fl, li, ro, c):
 
 @kernel
 def cannot_bind(fl, li, c):
-    """Return whether channel c has one open flow whose first channel never allows it more than c
-    does."""
+    """Return whether channel c has only one open flow, and the flow's first channel never allows it a higher rate than
+    c."""
     if li.open[c] != fl.messages[li.only[c]] or li.several[li.group[c]]:
         return False
     first = fl.channel[fl.first[li.only[c]]]

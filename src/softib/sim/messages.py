@@ -37,9 +37,8 @@ ATOMIC_OCTETS = 8
 
 
 class Opcode(IntEnum):
-    """Operation of a work request (IBA chapter 10). COMPUTE is not a work request: the program
-    computes. WRITE_WITH_IMM takes a receive with its last packet, whereas a SEND takes it with its
-    first."""
+    """Operation of a work request (IBA chapter 10). COMPUTE is not a work request: the program computes. The last
+    packet of a WRITE_WITH_IMM takes a receive, but the first packet of a SEND."""
 
     WRITE, SEND, READ, ATOMIC, COMPUTE, WRITE_WITH_IMM = range(6)
 
@@ -91,12 +90,12 @@ class Messages:
     * ``job`` int32: its job.
     * ``receives`` int32: number of receives that the destination's program keeps posted on the queue pair (0: always
       enough).
-    * ``repost_ps`` int64: delay from the arrival of a SEND until its receive is posted again. For both, the first
-      message of a queue pair counts.
+    * ``repost_ps`` int64: delay from the arrival of a SEND until its receive is posted again. The values of
+      ``receives`` and ``repost_ps`` in the first message of a queue pair apply to the queue pair.
     * ``group`` int32: 0, or n: the datagram goes to all members of ``groups[n - 1]`` except its sender;
       ``dst`` is any of them.
-    * ``reduces`` uint8: 1 if a switch sums arriving messages. A message that waits for arrivals then carries the sum
-      of their ``value`` (int64) and its own.
+    * ``reduces`` uint8: 1 if a switch sums arriving messages. A message that waits for arrivals then carries the sum of
+      their ``value`` (int64) and its own ``value``.
     * ``requests`` int64[k, 2]: for each request, the row of the message that starts it and the row of the message
       whose arrival ends it.
     * ``reductions``: all-reduces not yet converted to messages over the trees of a fabric.
@@ -228,7 +227,7 @@ class Messages:
 
 
 def messages(src: Any, dst: Any, size: Any, **columns: Any) -> Messages:
-    """Return :class:`Messages` of arrays or numbers (each becomes a column). Defaults: WRITEs of RC
+    """Return :class:`Messages` from arrays or numbers (each becomes a column). Defaults: WRITEs of RC
     (SENDs of UD) from time 0 on, a queue pair for each pair of ends, no dependencies."""
     src, dst = np.broadcast_arrays(np.asarray(src, np.int32), np.asarray(dst, np.int32))
     n = len(src)
@@ -316,8 +315,8 @@ _DTYPES: dict[str, Any] = {
 
 
 REQUEST_OCTETS = 24
-"""Bytes of the request, as of NVMe/TCP's ready-to-transfer (NVM Express TCP Transport
-Specification 1.0, 3.6.2.8)."""
+"""Bytes of the request: the size of a ready-to-transfer PDU of NVMe/TCP (NVM Express TCP Transport Specification 1.0,
+3.6.2.8)."""
 
 
 def without_reads(m: Messages) -> Messages:

@@ -15,16 +15,16 @@ __all__ = ["NEVER", "Outcome", "Sampler", "Samples"]
 
 
 MOST = 200
-"""Largest number of intervals; beyond it, neighbouring intervals are joined in pairs."""
+"""Largest number of intervals; when it is reached, neighbouring intervals are joined in pairs."""
 BLOCK = 64
 
 
 @dataclass(frozen=True)
 class Samples:
     """``octets`` int64[intervals, ports]: bytes that each port's link carried in each interval of
-    ``interval_ps`` (a packet counts when it begins to leave). ``queued`` int64[intervals, ports, VLs]: bytes, in
-    steps of 64, that waited for the port in receive buffers of its switch at the end of the interval (None: the layer
-    has no queues). When two intervals are joined, ``queued`` is the larger value. The last interval may be
+    ``interval_ps`` (a packet counts when it begins to leave). ``queued`` int64[intervals, ports, VLs]: bytes, in steps
+    of 64, that waited for the port in receive buffers of its switch at the end of the interval (None: the layer does
+    not model queues). When two intervals are joined, the larger value of ``queued`` is kept. The last interval may be
     shorter."""
 
     interval_ps: int
@@ -110,15 +110,15 @@ class Outcome:
     * ``counters`` (:data:`softib.fabric.counters.COUNTERS`) by port of the fabric: the increments of this run.
     * ``agreement``: the results that agree with the packet layer; ``why_not``: the reasons why others do not.
     * ``deadlock``: (port, VL) of a cycle of buffers that wait for each other, empty if there is none.
-    * ``dissolved``: the same for a cycle that HOQLife or lifetimes dissolved.
+    * ``dissolved``: (port, VL) of such a cycle that ended because HOQLife or lifetimes discarded packets.
     * ``notes``: text lines, for example on an unspecified SL.
     * ``wall_s`` and ``work`` (events, packets, packet hops, rate changes …) give the effort of the run.
     * ``sl_counters`` and ``vl_counters`` (:data:`~softib.fabric.counters.SL_COUNTERS`,
       :data:`~softib.fabric.counters.VL_COUNTERS`) exist only if an option of the packet layer requests them.
-    * ``values`` int64 by message: the value that it carried, if switches reduce.
+    * ``values`` int64 by message: if switches reduce, the value that the message carried.
     * ``network``: ``infiniband``, ``roce`` or ``tcp``.
-    * ``port_figures``, for Ethernet only: further figures of each port by name (pause frames, drops, marks, queues,
-      CPU of the host).
+    * ``port_figures``, for Ethernet only: further figures by name, each an array by port (pause frames, drops, marks,
+      queues, CPU time of the host).
     * ``samples``: loads and queues over time, ``log``: events of watched packets
       (:class:`~softib.sim.packet.log.PacketLog`); None unless requested.
     * ``interrupted``: Ctrl-C ended the run.

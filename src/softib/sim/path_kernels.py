@@ -89,9 +89,9 @@ def follow(tables, source, target, dlid, sl, path, info):
 
 @kernel
 def lay_paths(tables, sends, begin, paths, path, info, why):
-    """Compute the paths of all rows from ``begin`` on; return the row for which ``paths.channel`` had
-    no room (the number of rows: none). ``why[i]`` is 0, or the reason why row i has no path (then it
-    has no channel). ``info[2]`` counts channels.
+    """Compute the paths of all rows from ``begin`` on; return the first row for which ``paths.channel`` has no room
+    (the number of rows if all have room). ``why[i]`` is 0, or the reason why row i has no path; such a row has no
+    channels. ``info[2]`` counts channels.
     """
     channel, of_port, first = paths.channel, paths.of_port, paths.first
     for i in range(begin, len(sends.port)):

@@ -31,7 +31,7 @@ __all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
 UNKNOWN_SWITCH_NS = SWITCH_OF["FDR"].latency_ns
 """Latency of a switch whose link speed is unknown."""
 PS_PER_M = 5_000
-"""Light in a cable: 5 ns a metre."""
+"""Delay of a signal in a cable: 5 ns per metre."""
 MAX_HOPS = 64
 """Largest number of links of a path; with more, the tables must have a loop (the hop limit of IBA 14.2.1.2, more than
 any fabric has)."""
@@ -43,8 +43,8 @@ VCRC, RETH, DETH, AETH, ATOMIC, IMMDT = 2, 16, 8, 4, 28, 4
 each of UD, AETH in the first and the last packet of a READ's response and in acknowledgements,
 AtomicETH in an ATOMIC, ImmDt in the last packet of a WRITE with immediate."""
 ACK_DWORDS = np.insert((HEADERS + np.array([AETH, AETH, RETH, AETH + 8, AETH])) // 4, 4, 0)
-"""4-byte units of the packet in the opposite direction of the payload, by opcode: an
-acknowledgement, a READ's request, an ATOMIC's response."""
+"""Size of the packet that travels against the payload, in 4-byte units by opcode: an acknowledgement, the request of a
+READ, or the response of an ATOMIC."""
 WHY = {
     0: "",
     -1: "a forwarding table has no route",
@@ -62,8 +62,9 @@ class Laid:
 
     ``delay_ps``: delay of the path, and ``back_ps``: of the acknowledgement's path, both without the adapters. ``mtu``
     in bytes; ``why``: 0, or a key of :data:`WHY` if the message has no path and so no channel. ``answers``
-    (:data:`~softib.sim.path_kernels.COUNTED` by port): data out and in, packets out and in of acknowledgements and READ
-    requests. READ data flows from the destination to the source: ``delay_ps`` is that of the response.
+    (:data:`~softib.sim.path_kernels.COUNTED` by port): data sent and received, packets sent and received, for
+    acknowledgements and READ requests only. READ data flows from the destination to the source, so ``delay_ps`` of a
+    READ is the delay of the response.
     """
 
     first: np.ndarray
@@ -124,8 +125,8 @@ class Plane:
 
     @cached_property
     def gbps(self) -> np.ndarray:
-        """Return the data rate of each port's link (float64[ports]); if the file states none, that of the slowest known
-        link."""
+        """Return the data rate of each port's link (float64[ports]). A link of unknown rate gets that of the slowest
+        known link."""
         stated = port_gbps(self.fabric)
         linked = self.fabric.linked
         if not stated.any() and linked.any():
@@ -153,7 +154,8 @@ class Plane:
 
     def links_of(self, port: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ``(link, gbps)``: the link of each channel ``port`` (16 × port + VL), and the rate of
-        each link. VLs of a port share its link, unless credits limit them so much that they all fit."""
+        each link. The VLs of a port share its link. If credits limit them so much that the link carries all of them,
+        each VL counts as a separate link."""
         rows = port >> 4
         vls, vl_gbps = np.bincount(rows, minlength=len(self.gbps)), self.credits.gbps[rows]
         apart = vl_gbps * vls[rows] <= self.link_gbps[rows]
@@ -260,7 +262,7 @@ class Plane:
         return profile_of(self.fabric).but(**self._hosts)
 
     def timing(self, m: Messages, laid: Laid) -> Timing:
-        """Return the times of messages other than those of their bytes."""
+        """Return all times of messages except the transmission times of their bytes."""
         last = laid.first[1:] - 1  # only messages with a path; packets for a switch count as received at its port 0
         onto = laid.port[laid.channel[np.maximum(last, 0)]] // 16 if len(laid.channel) else np.zeros(len(m), np.int64)
         times = timing_of(self.profile, m, laid, self.gbps[onto], self.half_ps)
@@ -284,8 +286,8 @@ class Plane:
 
     @cached_property
     def half_ps(self) -> np.ndarray:
-        """Return half of the latency of a pair of adapters, by end port (int64[ends]); for ports
-        of unknown speed, from the profile."""
+        """Return half of the latency of a pair of adapters, by end port (int64[ends]); for ports of unknown speed, half
+        of the profile's latency."""
         halves = (
             np.array([self.profile.adapter_ns, *(ADAPTER_OF[s.name].pair_latency_ns or 0 for s in SPEEDS)], np.int64)
             * 500

@@ -1,9 +1,9 @@
 """Shift phases: host i sends to host i + k, all hosts wait, then the next k follows. In a phase all
-messages have one size and begin at once. The busiest channel is the one with the most bytes per
-Gb/s. It gives the smallest share from the start, its flows end together, and no other flow ever has a smaller rate. So
-the last flow ends when this channel has sent its bytes. With path delays the phase ends later by at most the longest of
-all delays, and by at least the longest delay of a flow on a busiest channel; if these two differ, the caller runs the
-fluid layer. A path is followed from a switch to a host: all hosts of that switch use it.
+messages have one size and begin at once. The busiest channel is the one with the most bytes per Gb/s. Its flows have
+the smallest rate of all from the start, and end together. So the last flow ends when this channel has sent its bytes.
+With path delays the phase ends later by at most the longest of all delays, and by at least the longest delay of a flow
+on a busiest channel; if these two differ, the caller runs the fluid layer. A path is followed from a switch to a host:
+all hosts of that switch use it.
 """
 
 import numpy as np
@@ -17,43 +17,43 @@ LINK = Rows(
     i4(
         "peer",
         "port",
-        "Port at the other end; -1: packets of the SL cannot use the link, or their VL depends on the input.",
+        "Port at the other end; -1: packets of the SL cannot use the link, or their VL depends on the input port.",
     ),
-    i4("switch", "switch", "Row of its switch; -1: an adapter."),
-    i4("delay_ps", "ps", "Time of the link and that switch."),
+    i4("switch", "switch", "Row of the switch at the other end; -1: an adapter."),
+    i4("delay_ps", "ps", "Delay of the link and of that switch."),
     size=16,
 )
 SWITCH = Rows(
     "Switches.",
     i4("port_0", "port", "Row of its port 0."),
-    i4("ports", "count", "Its ports, port 0 included."),
+    i4("ports", "count", "Number of its ports, port 0 included."),
     size=8,
 )
 TAIL = Rows(
     "A message on a path without delay, by rate of the destination's link.",
-    i8("arrives_ps", "ps", "Until it is in memory."),
-    i8("completes_ps", "ps", "Until the sender's completion."),
+    i8("arrives_ps", "ps", "Time until the message is in memory."),
+    i8("completes_ps", "ps", "Time until the sender has the completion."),
 )
 
 Links = table("Links", "row switch lft gbps floor")
 """``row``: :data:`LINK` by egress port of a switch; ``switch``: :data:`SWITCH`; ``lft``
-uint8[switches, LIDs]; ``gbps`` by port, and ``floor[0]`` of those that ``row`` has."""
+uint8[switches, LIDs]; ``gbps`` by port; ``floor[0]``: the smallest ``gbps`` of the ports in ``row``."""
 
 Hosts = table("Hosts", "port lid switch switch_of rate_of link_ps gbps")
 """By host: ``port`` and ``lid`` of its adapter, the row of its ``switch`` in :data:`Links`,
 ``switch_of`` (the same among switches with hosts), ``rate_of`` (index of the rate of its link),
-delay and rate of its own link."""
+delay (``link_ps``) and rate (``gbps``) of its link."""
 
 Paths = table("Paths", "forth back channels delay_ps info")
 """``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. Path of
 host i's message of the m-th shift: ``forth[m, i]``, of its acknowledgement: ``back[m, i]``; if
-these are empty, the path of switch s to host b is s × hosts + b. ``info[0]``: most hops of a path,
-``info[1]``: paths."""
+these are empty, the path of switch s to host b is s × hosts + b. ``info[0]``: largest number of hops of a path;
+``info[1]``: number of paths."""
 
 Phases = table("Phases", "shifts tail_ps took_ps most unsure loads delay_ps")
-"""``shifts``, and of each the length ``took_ps``, ``most`` flows on a channel, and ``unsure``: 1 if the
-result depends on delays, which needs the fluid layer. ``tail_ps``: :data:`TAIL` by rate. ``loads``
-int32[ports] and ``delay_ps`` int64[hosts] are scratch arrays of the kernels."""
+"""By phase: ``shifts`` (its k), ``took_ps`` (its duration), ``most`` (largest number of flows on a channel), and
+``unsure`` (1 if the duration depends on delays; the fluid layer must then compute it). ``tail_ps``: :data:`TAIL` by
+rate. ``loads`` int32[ports] and ``delay_ps`` int64[hosts] are scratch arrays of the kernels."""
 
 MOST_HOPS = 64
 LONGEST_PS = (1 << 31) - 1
@@ -86,8 +86,8 @@ def link_rows(tables, switch, sl, rows):
 
 @inner
 def follow_from(ln, s, to, lid, pa, r):
-    """Write the path from switch ``s`` to port ``to`` to row ``r`` of the paths; return 1 if
-    there is none, or none over :data:`Links`."""
+    """Write the path from switch ``s`` to port ``to`` into row ``r`` of the paths. Return 1 if there is none, or if it
+    leaves :data:`Links`; otherwise 0."""
     channels, row, hops = pa.channels, ln.row, pa.channels.shape[1]
     delay, n = np.int64(0), 0
     while n < MOST_HOPS:
@@ -190,7 +190,7 @@ def add_shift(ln, ho, n, pa, ph, m, k, base):
 
 @inner
 def longest_held(ln, ho, n, pa, ph, m, k, base, least):
-    """Return the longest delay of a message whose share is the ``least``."""
+    """Return the longest delay among the messages whose rate is the smallest, ``least``."""
     channels, hops = pa.channels, pa.channels.shape[1]
     loads, delay_ps = ph.loads, ph.delay_ps
     limit, longest = least * (1 + 1e-12), 0

@@ -1,5 +1,5 @@
-"""Events of a thread of a recorded program as columns, read by ``softib run --record`` from its
-files and converted to schedules."""
+"""Events of one thread of a recorded program, as columns. ``softib run --record`` reads them from its files and
+converts them to schedules."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class Event(IntEnum):
 class RecordedThread:
     """Events of a thread by column: ``ns`` when each call began (one clock for all processes),
     ``compute`` ns computed so far, ``type`` (:class:`Event`), and ``opcode``, ``qpn``, ``peer`` and
-    ``octets`` as described in ``record.h``. ``rank`` from the launcher, or None; ``away``: ns without a processor
-    before the thread posted or began something, while it was not waiting for a message."""
+    ``octets`` as described in ``record.h``. ``rank``: that of the launcher, or None. ``away``: ns in which the thread
+    was ready to run but had no processor, before it posted or began something; time in which it waited for a message
+    does not count."""
 
     pid: int
     tid: int

@@ -1,9 +1,6 @@
-"""The static layer: loads of every link under a traffic pattern, and results that follow from them
-without a
-clock.
-It is the cheapest of the three layers: no queues and no time; all flows of a pattern are active at
-once and share each channel equally. Its rates are upper bounds, which packets and credits can only
-lower.
+"""The static layer: the load of every link under a traffic pattern, and results that follow from loads without
+simulating time. It is the fastest of the three layers. It has no queues and no time: all flows of a pattern are active
+at once, and share each channel equally. Its rates are upper bounds, which packets and credits can only lower.
 """
 
 from __future__ import annotations
@@ -41,15 +38,15 @@ __all__ = [
 
 
 def random_pairs_limit(network: Network, partitions: Iterable[np.ndarray]) -> float:
-    """Return an upper bound of the mean relative rate of random pairs (:func:`softib.sim.static.effective_bisection`),
-    0 to 1.
+    """Return an upper bound, from 0 to 1, of the mean relative rate of random pairs
+    (:func:`softib.sim.static.effective_bisection`).
 
     Each of ``partitions`` (int64[switches], parts from 0) divides the hosts into parts. A flow
     between parts crosses a link that leaves its part, so these flows together get at most the
     capacity of those links; a flow within a part gets at most the rate of its hosts' links. Every
     host sends to every other with the same probability, and the limit is concave in the number of
-    flows, so by Jensen's inequality it holds for the mean over draws. Returns the smallest limit of
-    all partitions; no assumption is made about the tables.
+    flows, so by Jensen's inequality it holds for the mean over draws. Returns the smallest limit of all partitions. It
+    holds for all forwarding tables.
     """
     return min((_limit(network, np.asarray(part)) for part in partitions), default=1.0)
 
@@ -81,11 +78,11 @@ def _limit(network: Network, part: np.ndarray) -> float:
 
 PS_PER_S = 10**12
 SAMPLES = 50
-"""Random matchings of every effective bisection shown, so that figures of different tables are
-comparable."""
+"""Number of random matchings for an effective bisection bandwidth. It is the same everywhere, so that the values of
+different tables are comparable."""
 MAX_BYTES = 8 << 30
-"""Limit of memory for loads: 1,023 shifts of 1,024 hosts take 17 MB, all shifts of 11,664 hosts
-would take terabytes."""
+"""Largest memory for the loads of shifts: 1,023 shifts of 1,024 hosts take 17 MB, but all shifts of 11,664 hosts would
+take terabytes."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +118,9 @@ class Bisection:
     * ``relative``: mean over flows and samples of the flow's rate divided by the rate of its hosts' links.
     * ``spread``: standard deviation of the sample means.
     * ``gbps``: mean over samples of the sum over all flows of one direction (half of the flows).
-    * ``full_gbps``: the same sum if flows shared no link inside the fabric.
-    * ``load`` is the mean over samples of the flows on each channel (float64[channels]), ``worst`` the most in any
-      sample, ``peak`` those of the sample with the smallest rates.
+    * ``full_gbps``: the value of ``gbps`` if flows shared no link inside the fabric.
+    * ``load`` is the mean over samples of the flows on each channel (float64[channels]), ``worst`` the largest number
+      in any sample, ``peak`` the numbers in the sample with the smallest rates.
     """
 
     samples: np.ndarray
@@ -147,19 +144,19 @@ class Bisection:
 
 
 CHANNELS = 8
-"""Number of channels of a path in a tree of four tiers; longer paths are walked twice."""
+"""Paths of up to this number of channels (that of a tree of four tiers) are stored; longer paths are walked twice."""
 
 
 def _paths(flows: int) -> Any:
-    """Return space for the paths of ``flows`` flows."""
+    """Return arrays with room for the paths of ``flows`` flows."""
     from softib.sim.static_kernels import Paths
 
     return Paths(np.empty(flows, np.int32), np.empty((flows, CHANNELS + 1), np.int32))
 
 
 def loads(network: Network, src: Any, dst: Any, weight: Any = None, paths: Any = None) -> Loads:
-    """Return the loads of flows ``src[i] → dst[i]``: int64 counts of flows, or float64 sums of
-    ``weight``. ``paths`` gets the paths."""
+    """Return the loads of flows ``src[i] → dst[i]``: int64 numbers of flows, or float64 sums of ``weight``. The paths
+    are written to ``paths``."""
     from softib.sim.static_kernels import add_flows
 
     src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
@@ -172,8 +169,8 @@ def loads(network: Network, src: Any, dst: Any, weight: Any = None, paths: Any =
 def flow_rates(
     network: Network, src: Any, dst: Any, carried: Loads | None = None, paths: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (Gb/s, worst channel) of each flow when flows share each channel equally; 0 and -1
-    without a path. ``carried`` and ``paths``: of :func:`loads` for the same flows."""
+    """Return (Gb/s, most limiting channel) of each flow if flows share each channel equally; (0, -1) for a flow without
+    a path. ``carried`` and ``paths``: results of :func:`loads` for the same flows."""
     from softib.sim.static_kernels import flow_shares
 
     src, dst = np.asarray(src, np.int64), np.asarray(dst, np.int64)
@@ -248,9 +245,9 @@ def effective_bisection(
     """Return the effective bisection bandwidth over ``samples`` random matchings (Hoefler, Schneider,
     Lumsdaine, CLUSTER 2008).
 
-    On links of equal rate the relative figure is the mean over flows of 1/(most flows on a link of
-    the path). ``halves`` (two arrays of hosts) draws pairs between these two halves instead of
-    random ones, for the traffic across a given cut.
+    If all links have the same rate, ``relative`` is the mean over flows of 1 / (largest number of flows on a link of
+    the path). With ``halves`` (two arrays of hosts), pairs are drawn between these two halves instead of random halves;
+    this measures the traffic across a given cut.
     """
     rng = np.random.default_rng(seed)
     pool = np.arange(network.n_hosts) if hosts is None else np.asarray(hosts, np.int64)
@@ -297,8 +294,8 @@ def ring_step_ps(network: Network, size_bytes: int, order: Any = None, rail: np.
     """Return the time of one step of a ring allreduce of ``size_bytes`` per host: each host sends a
     1/n part to the next, all at once.
 
-    ``n`` is the length of the (longest) ring; with ``rail`` each rail reduces its own share on its
-    own ring. A whole allreduce is ``2 (n - 1)`` steps (Thakur, Rabenseifner, Gropp 2005).
+    ``n`` is the number of hosts in the (longest) ring. With ``rail``, each rail has a separate ring, which reduces a
+    share of the bytes. A whole allreduce is ``2 (n - 1)`` steps (Thakur, Rabenseifner, Gropp 2005).
     """
     order = np.arange(network.n_hosts) if order is None else np.asarray(order, np.int64)
     if len(order) < 2:

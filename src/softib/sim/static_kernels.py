@@ -6,7 +6,7 @@ injection channel of each host, then the ejection channel of each host. ``chan_a
 leaves switch ``s`` through ``portnum`` (-1 = none), ``chan_to[c]`` the switch at the end of channel ``c`` (-1 = a
 host).
 
-With a clock, each message or computation begins when all its dependencies are done.
+:func:`follow` also computes times: each message or computation begins when all its dependencies are done.
 """
 
 import numpy as np
@@ -15,12 +15,13 @@ from softib.jit import kernel, table
 from softib.sim.loggops_kernels import drop_first, push
 
 Delays = table("Delays", "start think request sends forth answer")
-"""Times in ps by message: earliest start; delay after its dependencies; from its begin until its data leaves; until its
-last byte has left (-1: impossible); until that byte arrives; from then until the sender's completion."""
+"""Times in ps by message. ``start``: earliest start; ``think``: delay after its dependencies; ``request``: from its
+begin until its data leaves; ``sends``: from then until its last byte has left (-1: it has no path); ``forth``: from
+then until that byte arrives; ``answer``: from then until the sender's completion."""
 
 Waits = table("StaticWaits", "first to left ready")
-"""By message: ``to[first[i]:first[i + 1]]`` wait for i, ``left[i]``: the number of
-dependencies of i that are not done, ``ready[i]``: when the last of them was done (ps, 0)."""
+"""By message: the messages ``to[first[i]:first[i + 1]]`` wait for i; ``left[i]``: the number of dependencies of i that
+are not done; ``ready[i]``: when the last of them was done (ps; 0: none was)."""
 
 Shared = table("StaticShared", "first channel link octets single ps_byte link_free short_free processor processor_free")
 """Serial resources. ``link[channel[first[i]:first[i + 1]]]`` are the links of message i, which puts ``octets[i]`` on
@@ -176,8 +177,8 @@ def shift_loads(net, order, shifts, loads, rate, full, mean):
     """Add 1 to ``loads[k, c]`` for each flow order[i] → order[(i + shifts[k]) % n] over channel c; return the number of
     flows without a path.
 
-    Unless ``mean`` is empty, ``mean[k]`` = mean over the flows of shift k of (smallest rate/load on the path) /
-    (best of both hosts), in a second walk.
+    Unless ``mean`` is empty, a second walk computes ``mean[k]``: the mean, over the flows of shift k, of the smallest
+    rate/load on the path, divided by the rate that the two hosts would have alone (``full``).
     """
     n_hosts = len(order)
     host_switch, host_lid, path = net.host_switch, net.host_lid, net.path
@@ -237,9 +238,9 @@ def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
 
 @kernel
 def step_of(first, to, left, step, ready):
-    """Write the longest chain of dependencies before each message to ``step``; ``to[first[i]:first[i + 1]]`` wait for
-    i, ``left[i]`` is the number of dependencies of i (0 at the end, except in cycles). Returns how many messages
-    neither are in a cycle nor depend on one."""
+    """Write the length of the longest chain of dependencies before each message to ``step``. The messages
+    ``to[first[i]:first[i + 1]]`` wait for i; ``left[i]`` is the number of dependencies of i, and is counted down to 0.
+    Returns the number of messages that are not in a cycle and do not depend on one."""
     n = 0
     for i in range(len(left)):
         if left[i] == 0:
@@ -261,9 +262,9 @@ def step_of(first, to, left, step, ready):
 
 @kernel
 def busiest_share(first, channel, link, order, bounds, octets, ps_per_byte, loads, took):
-    """Raise ``took[i]`` to the ps that the busiest link of message i's path needs for the ``octets`` of all messages of
-    its step. Messages of step k are ``order[bounds[k]:bounds[k + 1]]``; ``loads`` must be zeros by link, and is reset
-    to zeros."""
+    """Set ``took[i]`` to the time in ps that the busiest link of message i's path needs for the ``octets`` of all
+    messages of its step, if that is more than its present value. Messages of step k are ``order[bounds[k]:bounds[k +
+    1]]``; ``loads`` must be zeros by link, and is reset to zeros."""
     for k in range(len(bounds) - 1):
         for r in range(bounds[k], bounds[k + 1]):
             i = order[r]

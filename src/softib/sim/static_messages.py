@@ -1,5 +1,5 @@
-"""The static layer for messages: each takes as long as the busiest channel of its path needs for
-all its traffic."""
+"""The static layer for messages: each message takes the time that the busiest channel of its path needs for all traffic
+on that channel."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 MOST_JUDGED = 1_000_000
-"""Number of messages up to which a result is judged with the fluid layer."""
+"""Results of up to this number of messages are checked with the fluid layer."""
 
 
 def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | None = None) -> Outcome:
-    """Return times from bottleneck loads, without a
-    clock.
+    """Return times that follow from the load of each message's bottleneck.
     Messages without dependencies are the first **step**, those that wait for messages of at most step
     k are step k + 1. All messages of a step are active at once: a message ends when the busiest link
     of its path has sent the bytes of all messages of its step, including those of its own queue
     pair. Messages that other steps put on that link earlier go first, and a processor runs one
-    computation at a time. The result is ``valid`` if all messages of each step begin at one time, and
-    none waits behind one of another step. ``path_sl`` as in :func:`softib.sim.fluid.run`. Raises
-        :class:`InputError` for an impossible message.
+    computation at a time. The result is ``valid`` if all messages of a step begin at the same time, and no message
+        waits for a message of another step. ``path_sl`` as in :func:`softib.sim.fluid.run`. Raises :class:`InputError`
+        for an impossible message.
     """
     plane = fabric if isinstance(fabric, Plane) else Plane(fabric, path_sl)
     messages.check(len(plane.ends))
@@ -69,8 +68,8 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
 
 
 def _judge(plane: Plane, m: Messages, outcome: Outcome) -> None:
-    """Grade ``outcome`` with the fluid layer: results that it confirms, and that agree with the packet
-    layer by its rules."""
+    """Set ``outcome.agreement`` with the fluid layer. A result agrees with the packet layer if the fluid layer's result
+    does, and confirms it."""
     from softib.sim import fluid
 
     if len(m) > MOST_JUDGED:
@@ -84,7 +83,7 @@ def _judge(plane: Plane, m: Messages, outcome: Outcome) -> None:
 
 
 def _steps(m: Messages) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``(step, endless)`` of each message; ``endless``: it waits for itself in a cycle."""
+    """Return ``(step, endless)`` of each message; ``endless``: it waits for a cycle of messages, and never begins."""
     from softib.sim.static_kernels import step_of
 
     n = len(m)
@@ -157,6 +156,5 @@ def _clock(
 
 
 def _octets(m: Messages, laid: Laid, able: np.ndarray) -> np.ndarray:
-    """Return the bytes that each message puts on every link of its path (float64); 0 if it is
-    impossible."""
+    """Return the bytes that each message puts on every link of its path (float64); 0 if it has no path."""
     return np.where(able, wire_octets(m, packets_of(m, laid.mtu)), 0.0)

@@ -38,8 +38,8 @@ def ring(order: np.ndarray, rail: np.ndarray | None = None) -> Flows:
 
 
 def bisection_pairs(hosts: np.ndarray, rng: np.random.Generator) -> Flows:
-    """Return a random perfect matching between two random halves of ``hosts``, both directions
-    (with an odd number one host is left out).
+    """Return a random perfect matching between two random halves of ``hosts``; each pair sends in both directions. If
+    the number of hosts is odd, one is left out.
 
     This is the pattern of effective bisection bandwidth: Hoefler, Schneider, Lumsdaine, "Multistage switches are not
     crossbars", CLUSTER 2008.
@@ -51,15 +51,15 @@ def bisection_pairs(hosts: np.ndarray, rng: np.random.Generator) -> Flows:
 
 
 def crossing_pairs(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> Flows:
-    """Return a random matching between two groups of hosts, both directions; random hosts of the
-    larger group are left out."""
+    """Return a random matching between two groups of hosts; each pair sends in both directions. If one group is larger,
+    a random part of it is left out."""
     many = min(len(one), len(other))
     a, b = (rng.permutation(np.asarray(side, np.int64))[:many] for side in (one, other))
     return np.concatenate([a, b]), np.concatenate([b, a])
 
 
 def incast(hosts: np.ndarray, target: int, k: int, rng: np.random.Generator) -> Flows:
-    """Return flows of ``k`` random other hosts to ``target``."""
+    """Return flows to ``target`` from ``k`` other hosts, drawn at random."""
     others = np.asarray(hosts, np.int64)
     others = others[others != target]
     if not 1 <= k <= len(others):

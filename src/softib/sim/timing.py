@@ -1,8 +1,6 @@
-"""The times of messages other than their bytes on links: adapters, switches,
-cables, acknowledgements, without
-load.
-The values are the packet layer's (:mod:`softib.sim.packet.profiles`), so that both layers agree on a
-single message.
+"""All times of messages on an idle fabric except the transmission times of their bytes: adapters, switches, cables,
+acknowledgements. The values are those of the packet layer (:mod:`softib.sim.packet.profiles`), so that all layers agree
+on a single message.
 """
 
 from __future__ import annotations
@@ -24,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Timing", "profile_of", "timing_of"]
 
 HEADER = 42
-"""Bytes of a packet to or from memory in addition to its payload: LRH, BTH, RETH, ICRC, VCRC."""
+"""Bytes that a packet has in addition to its payload when it is fetched from or written to memory: LRH, BTH, RETH,
+ICRC, VCRC."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Timing:
     * ``ramp_ps``: the part of ``forth_ps`` by which packets are slower than the link until the adapter fetches at its
       full rate.
     * ``memory_ps``: the part of ``forth_ps`` for the last packet into memory.
-    * ``behind_ps``: the same after another packet, at the full rate.
+    * ``behind_ps``: ``memory_ps`` of a last packet that follows another packet, at the full rate.
     * ``lead_ps``: from its begin until its first byte, or a READ's request, leaves the adapter.
     * ``ramped`` bool: the message ends before the ramp does.
     """
@@ -62,8 +61,8 @@ def profile_of(fabric: Fabric) -> DeviceProfile:
 
 
 def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray, half_ps: np.ndarray) -> Timing:
-    """Return :class:`Timing` of messages on their paths; ``gbps``: of the link through which each
-    one's data arrives; ``half_ps``: half of the latency of a pair of adapters, by end port.
+    """Return :class:`Timing` of messages on their paths; ``gbps``: rate of the link through which each message's data
+    arrives; ``half_ps``: half of the latency of a pair of adapters, by end port.
 
     For a WRITE or SEND, the times are: half a pair of adapters, fetching of payload that is not inline, the path, the
     other half, and the last packet into memory (after the previous one, if writing that to memory takes longer than the
@@ -76,7 +75,7 @@ def timing_of(profile: DeviceProfile, m: Messages, laid: Laid, gbps: np.ndarray,
     ps_per_byte = 8000.0 / profile.pcie_gbps if profile.pcie_gbps else 0.0
     ramp = 8000.0 / profile.ramp_gbps if profile.ramp_gbps else 0.0
     slow, link = max(ps_per_byte, ramp), 8000.0 / np.maximum(gbps, 1e-9)
-    ahead = (m.size - 1) // mtu * mtu  # bytes before the last packet
+    ahead = (m.size - 1) // mtu * mtu  # bytes of all packets except the last
     last_octets = (m.size - 1) % mtu + 1 + HEADER
     ramped = np.minimum(ahead, -(-profile.ramp_bytes // mtu) * mtu)
     first = np.round((np.minimum(m.size, mtu) + HEADER) * (slow if profile.ramp_bytes else ps_per_byte)).astype(

@@ -1,4 +1,4 @@
-"""Features of a fabric or workload that a layer does not model."""
+"""Features of a fabric or workload that a layer of the simulation does not model."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["mixed_adapters", "slow_ports", "why_not"]
 
 
 def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
-    """Return one line for each feature of this run that the layer does not model; empty if its model
-    holds. ``ends``: port of each end port."""
+    """Return one line for each feature of this run that the packet layer does not model; empty if there is none.
+    ``ends``: row of each end port."""
     lavish = int((fabric.port_drain < 0).sum())
     reasons = (
         [
@@ -33,8 +33,8 @@ def why_not(fabric: Fabric, ends: np.ndarray, m: Messages) -> tuple[str, ...]:
 
 
 def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:
-    """Return a line if ports drain more slowly than they receive (``port_drain``): ``layer`` has no
-    buffers that fill."""
+    """Return a line if ports drain more slowly than they receive (``port_drain``), because ``layer`` does not model the
+    buffers that then fill."""
     slow = int(np.count_nonzero(fabric.port_drain))
     return (
         (
@@ -47,8 +47,8 @@ def slow_ports(fabric: Fabric, layer: str) -> tuple[str, ...]:
 
 
 def mixed_adapters(fabric: Fabric, ends: np.ndarray, m: Messages, layer: str) -> tuple[str, ...]:
-    """Return a line if adapters of several generations take part: ``layer`` uses PCIe rate, message rate and fetching
-    time of one generation for all."""
+    """Return a line if adapters of several generations take part, because ``layer`` uses PCIe rate, message rate and
+    fetching time of one generation for all."""
     speeds = _adapter_speeds(fabric, ends[np.unique(np.concatenate([m.src, m.dst]))]) if len(m) else []
     if len(speeds) < 2:
         return ()

@@ -4,14 +4,14 @@ the rule.
 A flow whose bottleneck is an output port of a switch fills the buffers of every link before it:
 these links are **back-pressured**. Fluid rates hold as long as
 
-* on a back-pressured link no flow is faster than one that waits there for a later bottleneck: it
-  would wait behind waiting packets (head-of-line blocking);
-* no flow has two shared ports that are full: it would wait at both, and get a lower rate than
-  flows that wait at one of them;
+* on a back-pressured link, no flow is faster than a flow that waits there for a later bottleneck; otherwise the faster
+  flow's packets would wait behind packets of the slower one (head-of-line blocking);
+* no flow passes two full ports that it shares with other flows; otherwise it would wait at both, and get a lower rate
+  than flows that wait at one of them;
 * the back-pressured inputs of a port that is a bottleneck, or back-pressured itself, have equal
   rates: switches serve input ports in turn, not flows;
-* when a message follows another one over the same link, the bytes of the first have already left
-  it: fluid flows need no time along their path.
+* when a message begins to use a link, all bytes of the message before it have already left the link; this matters
+  because fluid flows take no time along their path.
 """
 
 import numpy as np
@@ -44,13 +44,13 @@ reason). A message gets them when it ends (:func:`inherit`)."""
 TWICE, UNEVEN, BLOCKED = 1, 2, 3
 """Reasons for a different rate, the most serious last."""
 EVEN = 0.01
-"""Rates that differ by less count as equal."""
+"""Rates that differ by less than this share count as equal."""
 
 
 @kernel
 def doubt_at(fl, do, now, i, c, reason):
-    """Record that flow i may have a rate other than the fluid one; the first of the most serious
-    reasons is kept."""
+    """Record ``reason`` why flow i may have a rate other than the fluid layer's. ``do.found`` keeps the first violation
+    of the most serious kind."""
     do.unlike_at[i, reason] = now
     if do.found[0] < 0 or reason > do.found[3]:
         do.found[0], do.found[1], do.found[2], do.found[3] = now, fl.soonest[i], c, reason
@@ -58,7 +58,7 @@ def doubt_at(fl, do, now, i, c, reason):
 
 @kernel
 def forget(do, f):
-    """Flow f begins: clear the values left by earlier messages."""
+    """Clear the values that earlier messages left in flow f, which begins."""
     do.bottleneck[f] = -1
     do.least_ps[f] = np.int64(1) << np.int64(62)
     do.most_ps[f] = 0
@@ -80,8 +80,8 @@ def widen(do, f, forth_ps):
 
 @kernel
 def inherit(do, f, i, since):
-    """Give message i, which ends, the doubts of its flow from ``since`` on, when it began. Amounts are the
-    largest of the flow, which may be those of an earlier message."""
+    """Copy the reasons why flow f may have another rate to its message i, which began at ``since`` and ends now; only
+    reasons found since then count. Amounts are the largest of the flow, so they may be those of an earlier message."""
     do.was[i] = do.bottleneck[f]
     do.shared[i] = do.shared_at[f] >= since
     if do.moved_at[f] > since:
@@ -95,7 +95,7 @@ def inherit(do, f, i, since):
 
 @kernel
 def bottleneck_entry(fl, i):
-    """Return the entry of flow i's path with its bottleneck; the first entry is its own link."""
+    """Return the entry of flow i's path that is its bottleneck, or the first entry if it has none."""
     for e in range(fl.first[i], fl.first[i + 1]):
         if fl.channel[e] == fl.bottleneck[i]:
             return e
@@ -148,8 +148,8 @@ def shared_link(li, c):
 
 @kernel
 def full_twice(fl, li, do, i):
-    """Return whether flow i shares another full port, with other flows than at its bottleneck. Its
-    packets wait at both, and get a lower rate than flows that wait at one."""
+    """Return whether flow i passes a second full port, which it shares with flows that do not pass its bottleneck. Its
+    packets wait at both ports, so it gets a lower rate than flows that wait at one."""
     b = fl.bottleneck[i]
     if not do.inside[b]:
         return False
@@ -163,8 +163,8 @@ def full_twice(fl, li, do, i):
 
 @kernel
 def same_flows(fl, li, b, c):
-    """Return whether the flows of channel c also pass b: the numbers are equal, and the first few flows
-    do."""
+    """Return whether the flows of channel c are those of b. Only the number of flows and the first few flows are
+    compared."""
     if li.flows[b] != li.flows[c]:
         return False
     at, looked = li.head[c], 0
@@ -183,8 +183,8 @@ def same_flows(fl, li, b, c):
 
 @kernel
 def share(fl, do, i, stamp, now):
-    """Record that flow i shares its bottleneck: the spread of the paths, and whether its previous
-    bottleneck was later on the path, so that its bytes wait in buffers in between."""
+    """Record that flow i shares its bottleneck, with the spread of the paths' delays. Also record whether its previous
+    bottleneck was later on the path: then the flow's bytes wait in the buffers in between."""
     b, before = fl.bottleneck[i], do.bottleneck[i]
     do.shared_at[i] = now
     if do.met[b] != stamp:
@@ -207,7 +207,7 @@ def share(fl, do, i, stamp, now):
 
 @kernel
 def press(fl, li, do, u, stamp):
-    """Link u is back-pressured: find the slowest flow that waits on it for a later bottleneck."""
+    """Find the slowest flow that waits on the back-pressured link u for a later bottleneck."""
     if do.stamp[u] == stamp:
         return
     do.stamp[u] = stamp
@@ -228,8 +228,8 @@ def waits_beyond(fl, do, entry):
 
 @kernel
 def look_even(fl, li, do, x, stamp, now):
-    """Check whether the inputs of port x that it back-pressures have equal rates; if not, mark its
-    flows. Each port is checked once per round."""
+    """Check whether the inputs that port x back-pressures have equal rates; if not, mark the flows of x. Each port is
+    checked once per round."""
     if not do.inside[x] or do.visited[x] == stamp:
         return
     do.visited[x] = stamp
@@ -266,8 +266,8 @@ def look_even(fl, li, do, x, stamp, now):
 
 @kernel
 def meet(fl, do, f, i, head_ps):
-    """Message i of flow f begins, and its first byte reaches the end of its path at ``head_ps``: check
-    whether the tail of another sender's message is still on its links."""
+    """Check whether message i of flow f, which begins, meets the tail of another sender's message on its links. Its
+    first byte reaches the end of its path at ``head_ps``."""
     first = fl.channel[fl.first[f]]
     for e in range(fl.first[f], fl.first[f + 1]):
         c = fl.channel[e]
@@ -277,7 +277,7 @@ def meet(fl, do, f, i, head_ps):
 
 @kernel
 def hand_on(do, i, k, by_completion):
-    """Message k begins because of message i: it inherits the uncertainty, plus that of an
+    """Pass the uncertainty of message i on to message k, which begins because of it, plus the uncertainty of an
     acknowledgement in between."""
     do.vague_ps[k] = max(do.vague_ps[k], do.vague_ps[i] + (do.ack_ps[i] if by_completion else 0))
 

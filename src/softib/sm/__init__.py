@@ -1,1 +1,2 @@
-"""Subnet manager and administrator; they learn the subnet only from MADs."""
+"""The subnet manager (SM) and the subnet administrator (SA). They learn the subnet only from
+MADs."""

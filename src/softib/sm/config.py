@@ -1,5 +1,5 @@
-"""Every setting of the subnet manager in one place, under OpenSM's names where OpenSM has one
-(``opensm -c``)."""
+"""All settings of the subnet manager, with OpenSM's names for those that OpenSM has (``opensm
+-c``)."""
 
 from __future__ import annotations
 
@@ -38,37 +38,40 @@ MAX_LMC = 7
 class SmConfig:
     """Defaults are OpenSM's (3.3.23), except for the engine (docs/decisions/0007).
 
-    * ``window``: number of SMPs on the wire.
-    * ``chunk``: largest number of MADs in an outbox (limited by the cache).
+    * ``window``: maximum number of SMPs on the wire.
+    * ``chunk``: maximum number of MADs in an outbox, so that it fits in the processor's cache.
     * ``timeout_ps`` and ``retries`` apply to each SMP.
     * ``lmc``: every CA port gets 2^lmc LIDs (0-7).
-    * ``hoq_life`` and ``vl_stall_count`` are for ports between switches, those with prefix ``leaf_`` for switch ports
-      towards CAs.
+    * ``hoq_life`` and ``vl_stall_count`` apply to ports between switches; those with prefix
+      ``leaf_`` apply to switch ports towards CAs.
     * ``subnet_timeout``, ``hoq_life``, ``packet_life_time``: 4.096 us * 2^n.
     * ``max_op_vls``: largest OperationalVLs code.
     * ``subnet_prefix``: GidPrefix of every end port.
     * ``priority``: priority in SMInfo.
     * ``sm_key``: key in SMInfo; managers with another key are ignored.
-    * ``sa_key``: requests to the administrator with this SM_Key are trusted (OpenSM's default).
-    * ``mkey_lease``: seconds after a wrong M_Key until the port clears its key, 0 = never.
+    * ``sa_key``: the SA trusts requests with this SM_Key (OpenSM's default).
+    * ``mkey_lease``: seconds after which a port clears its M_Key when it received a wrong one; 0 =
+      never.
     * ``mkey_protect``: MKeyProtectBits (IBA 14.2.4.1).
-    * ``mkey_lookup``: a port is queried with the M_Key that it had before.
+    * ``mkey_lookup``: query a port first with the M_Key that it had before.
     * ``links``: widths and speeds that ports may train to; None leaves them unchanged.
-    * ``flaps``: conditions under which ports are isolated; None: never.
-    * ``changes``: order in which forwarding tables change.
-    * ``partitions``: None programs no partitions (every device keeps the default one).
-    * ``allow_both_pkeys``: a port may be a full and a limited member at once.
+    * ``flaps``: conditions under which ports are disabled for some time; None: never.
+    * ``changes``: the order in which forwarding tables are changed.
+    * ``partitions``: None = program no partitions, so every device keeps the default partition.
+    * ``allow_both_pkeys``: a port may be both a full and a limited member of a partition.
     * ``part_enforce``: the direction in which switch ports towards CAs check P_Keys: "both", "in" (from the CA),
       "out" or "off".
     * ``no_clients_rereg``: do not request client reregistration.
     * ``use_mfttop``: set MulticastFDBTop, so that switches ignore entries of their multicast tables above the MLIDs
       in use.
-    * ``reassign_lids``: ignore stored LIDs, and LIDs that ports already have when this manager becomes master.
+    * ``reassign_lids``: ignore stored LIDs, and LIDs that ports have when this manager becomes
+      master.
     * ``sweep_interval_ps``: time between light sweeps, 0 = never (OpenSM: 10 s). A standby polls its master every
       ``polling_timeout_ps`` and takes over after ``polling_retries`` failed polls (sminfo_polling_timeout,
       polling_retry_number).
-    * ``qos``: SLtoVL and VL arbitration tables of all ports; None leaves them unchanged unless the engine needs them.
-    * ``qos_policy``: levels of the paths that the administrator returns.
+    * ``qos``: SLtoVL and VL arbitration tables of all ports; None = leave them unchanged, unless
+      the engine needs them.
+    * ``qos_policy``: QoS levels of the paths that the SA returns.
     * ``prefix_routes``: routers to other subnets; None: those that routers report.
     * ``congestion``: settings of congestion control of all devices; None leaves them unchanged.
     * ``ar``: adaptive routing of capable switches; None: off.
@@ -128,8 +131,8 @@ class SmConfig:
 
     @property
     def engines(self) -> str:
-        """:attr:`engine`. The default excludes engines that need the SLs of partitions or QoS, and
-        engines that are incompatible with adaptive routing."""
+        """Return :attr:`engine`. If it is the default, engines that would need the SLs of
+        partitions or QoS, and engines that are incompatible with adaptive routing, are omitted."""
         site_sls = any(p.sl or any(g.sl for g in p.groups) for p in self.known_partitions)
         taken = site_sls or self.qos is not None or self.qos_policy is not None or self.ar is not None
         return WITHOUT_LANES if taken and self.engine == DEFAULT_ENGINE else self.engine

@@ -1,7 +1,9 @@
-"""The subnet manager's database: the columns of a fabric, learned only from MADs and extended as answers arrive.
+"""The subnet manager's database: it has the columns of a fabric, and is filled only from answers to
+MADs.
 
-``node``, ``portnum``, ``port`` (a row: ``node_base + portnum``) have the same meaning as in a fabric; rows are in
-the order of discovery. A switch has rows for ports 0…NumPorts, a CA for 1…NumPorts.
+``node``, ``portnum`` and ``port`` (a row: ``node_base + portnum``) have the same meaning as in a
+fabric. Rows are in the order of discovery. A switch has rows for ports 0…NumPorts, a CA for
+1…NumPorts.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ __all__ = ["Database", "Location"]
 _GUID = re.compile(r"\b0x([0-9a-f]{16})\b")
 
 Location = tuple[int, int]
-"""Return (NodeGUID, portnum) of a port."""
+"""(NodeGUID, portnum) of a port."""
 
 _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "node_type": (np.uint8, (), 0),
@@ -43,9 +45,9 @@ _NODE_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "switch_info": (np.uint8, (64,), 0),
     "has_switch_info": (np.bool_, (), 0),
 }
-"""``node_route``: row of ``routes`` over which the node was discovered; ``node_entered``: that
-route leads to one of a CA's ports; ``node_ok``: the node answered all requests that are needed to
-use it. ``switch_info`` is zeros for a CA."""
+"""``node_route``: row of ``routes`` through which the node was discovered. ``node_entered``: the
+port of a CA to which that route leads. ``node_ok``: the node answered all requests that are needed
+to use it. ``switch_info`` is zeros for a CA."""
 
 _PORT_COLUMNS: dict[str, tuple[Any, tuple[int, ...], int]] = {
     "port_node": (np.int32, (), 0),
@@ -65,7 +67,7 @@ manager sets ``port_lid`` and ``port_lmc``."""
 
 
 class Database:
-    """Growing columns. The public arrays (``db.node_guid`` …) are views of the rows in use."""
+    """Columns that grow. The public arrays (``db.node_guid`` …) are views of the rows in use."""
 
     def __init__(self) -> None:
         self.n_nodes = self.n_ports = 0
@@ -75,11 +77,11 @@ class Database:
         self._node = {k: _column(v, 64) for k, v in _NODE_COLUMNS.items()}
         self._port = {k: _column(v, 1024) for k, v in _PORT_COLUMNS.items()}
         self._by_guid = np.zeros(0, np.int32)
-        """Nodes in the order of their GUIDs; sorted again after nodes were added."""
+        """Nodes in the order of their GUIDs. It is sorted again after nodes were added."""
         self.vports = VPortTable()
 
     def __getattr__(self, name: str) -> np.ndarray:
-        # Python calls this only for names that are not instance attributes: the columns.
+        # Python calls this only for names that are not instance attributes, which are the columns.
         if name in _NODE_COLUMNS:
             return self._node[name][: self.n_nodes]
         if name in _PORT_COLUMNS:
@@ -89,7 +91,7 @@ class Database:
     # -- growth --
 
     def nodes_of(self, guids: np.ndarray) -> np.ndarray:
-        """Return the node of each NodeGUID, -1 if it is new. int32[n]"""
+        """Return the node of each NodeGUID (int32[n]); -1 if the database does not have it."""
         guids = np.asarray(guids, np.uint64)  # with another type, the search would compare rounded numbers
         if not self.n_nodes:
             return np.full(len(guids), -1, np.int32)
@@ -104,7 +106,8 @@ class Database:
         return int(self.nodes_of(np.array([guid], np.uint64))[0])
 
     def add_nodes(self, info: np.ndarray, route: np.ndarray) -> np.ndarray:
-        """Enter nodes by their NodeInfo (uint8[n, 64], GUIDs distinct and new) and the route to each."""
+        """Add nodes by their NodeInfo (uint8[n, 64]; the GUIDs are distinct and new) and the route
+        to each."""
         n = len(info)
         first = self.n_nodes
         nodes = np.arange(first, first + n, dtype=np.int32)
@@ -136,8 +139,8 @@ class Database:
         return nodes
 
     def refresh_nodes(self, nodes: np.ndarray, info: np.ndarray) -> None:
-        """Update known nodes that answered NodeInfo (uint8[n, 64]) again: a device may have other
-        firmware after a restart."""
+        """Update known nodes that answered NodeInfo (uint8[n, 64]) again, because a device may have
+        other firmware after a restart."""
         self._node["node_info"][nodes] = info
         for name in ("revision", "sys_guid", "vendor_id", "device_id"):
             self._node[name][nodes] = NodeInfo.fields[name].get(info)
@@ -175,8 +178,8 @@ class Database:
         return out
 
     def drop_nodes(self, removed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Remove nodes (bool[nodes]) and their ports; the others keep their order. Returns the new
-        row of each old node and of each old port, -1 for those removed."""
+        """Remove nodes (bool[nodes]) and their ports. The others keep their order. Returns the new
+        row of each old node and of each old port; -1 for removed ones."""
         keep_port = ~removed[self.port_node]
         node_row = np.where(removed, -1, np.cumsum(~removed) - 1).astype(np.int32)
         port_row = np.where(keep_port, np.cumsum(keep_port) - 1, -1).astype(np.int32)
@@ -196,12 +199,12 @@ class Database:
 
     @property
     def is_switch(self) -> np.ndarray:
-        """bool[nodes]"""
+        """Mask of the switches (bool[nodes])."""
         return self.node_type == NodeType.SWITCH
 
     @property
     def external(self) -> np.ndarray:
-        """bool[ports]: a switch port other than port 0."""
+        """Mask of the external ports of switches (bool[ports])."""
         return self.are_external(slice(None))
 
     def are_external(self, ports: np.ndarray | slice) -> np.ndarray:
@@ -210,14 +213,14 @@ class Database:
 
     @property
     def switches(self) -> np.ndarray:
-        """Usable switches, ascending by NodeGUID, so that tables do not depend on the order of
-        answers."""
+        """Return the usable switches, ascending by NodeGUID, so that tables do not depend on the
+        order in which answers arrived."""
         rows = np.flatnonzero(self.is_switch & self.node_ok)
         return rows[np.argsort(self.node_guid[rows], kind="stable")]
 
     def end_ports(self, guids: np.ndarray | None = None) -> np.ndarray:
         """Return the ports that have LIDs: port 0 of each usable switch, and each CA port that
-        answered; sorted by PortGUID, with the manager's port first. ``guids``: limit the result to
+        answered. They are sorted by PortGUID, with the manager's port first. ``guids``: return only
         ports with these PortGUIDs."""
         rows = np.arange(self.n_ports) if guids is None else np.flatnonzero(np.isin(self.port_guid, guids))
         node, number = self.port_node[rows], self.port_num[rows]
@@ -231,9 +234,9 @@ class Database:
         return PortInfo.port_state.get(self.port_info[ports])
 
     def port_modifier(self, ports: np.ndarray) -> np.ndarray:
-        """Return the AttributeModifier of PortInfo of ``ports``: the portnum, and
-        SMSupportExtendedSpeeds if the device supports these components (for a switch: according to
-        port 0's CapabilityMask)."""
+        """Return the AttributeModifier of PortInfo for ``ports``: the portnum, and
+        SMSupportExtendedSpeeds if the device supports the extended components (for a switch, port
+        0's CapabilityMask says so)."""
         says = np.where(self.are_external(ports), self.node_base[self.port_node[ports]], ports)
         extended = self.has_port_info[says] & (
             (PortInfo.cap_mask.get(self.port_info[says]) & CapMask.EXTENDED_SPEEDS) > 0
@@ -250,7 +253,7 @@ class Database:
 
     @property
     def is_mellanox(self) -> np.ndarray:
-        """bool[nodes]: devices that may support the attributes of this vendor."""
+        """Mask of the devices that may support Mellanox' attributes (bool[nodes])."""
         return (self.vendor_id == MELLANOX) | np.isin(self.device_id, list(MELLANOX_PARTS))
 
     def name(self, node: int) -> str:

@@ -1,9 +1,9 @@
-"""Dry run: find the changes that a manager would make, without making them. Every Set is sent as
-the Get of the same attribute.
+"""Dry run: find the changes that a manager would make, without making them. Instead of every Set,
+the Get of the same attribute is sent.
 
-The manager gets the answer as if its Set had succeeded, and continues; each difference from the
-device's state is recorded. So a whole sweep runs and collects the differences. Only Gets are sent
-(IBA 13.4.5).
+The manager receives an answer as if its Set had succeeded, and continues. Each difference from the
+device's state is recorded, so a dry run is a complete sweep that collects all differences. Only
+Gets are sent (IBA 13.4.5).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TABLES: dict[int, tuple[str, Any, int]] = {
 
 
 COMMANDS = ("client_reregister",)
-"""Components that request an action and hold no state; for example, a new master sets
+"""Components that request an action and store nothing. For example, a new master sets
 ClientReregister on every CA port (IBA 14.2.5.6)."""
 
 
@@ -82,21 +82,23 @@ class AttributeChange(Result):
 
 
 class DryRun:
-    """Sits between a manager and its wire: :meth:`out` takes outgoing and :meth:`back` incoming MADs."""
+    """Stands between a manager and its port. :meth:`out` takes outgoing MADs, :meth:`back` incoming
+    ones."""
 
     def __init__(self) -> None:
         self._wanted: dict[int, np.ndarray] = {}
         self._held: dict[tuple[bytes, int, int], np.ndarray] = {}
         self._then: dict[tuple[bytes, int, int], np.ndarray] = {}
         self.sets = self.assumed = 0
-        """Number of Sets that were not sent (without repetitions); those of other classes are assumed to succeed."""
+        """Number of Sets that were not sent, not counting repetitions. Sets of other classes are
+        assumed to succeed."""
         self._assumed: list[MadBatch] = []
 
     def out(self, outbox: MadBatch) -> MadBatch:
         """Return ``outbox`` with each Set replaced by the Get of the same attribute."""
         smps = np.isin(outbox.mad[:, CLASS_AT], (int(MgmtClass.SUBN_LID), int(MgmtClass.SUBN_DR)))
         others = ~smps & (outbox.mad[:, METHOD_AT] == Method.SET) & (outbox.mad[:, CLASS_AT] != MgmtClass.SUBN_ADM)
-        if others.any():  # addressed by LIDs that ports do not have yet
+        if others.any():  # MADs addressed by LIDs that ports do not have yet
             answers = outbox[others].copy()
             answers.mad[:, METHOD_AT] = int(Method.GET_RESP)
             self._assumed.append(answers)
@@ -150,7 +152,7 @@ class DryRun:
 
 
 def _tid(mad: np.ndarray) -> int:
-    """Return the half of the TransactionID that belongs to the manager."""
+    """Return the lower half of the TransactionID, which the manager sets."""
     return int.from_bytes(mad[TID_AT + 4 : TID_AT + 8].tobytes(), "big")
 
 
@@ -180,8 +182,8 @@ def _name(attr: int) -> str:
 
 
 def _after(attr: int, now: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the content of the device after Set(``wanted``). Components whose zero means "no
-    change" stay (IBA 14.2.5.6); PortStateChange (14.2.5.4) and VPortStateChange are cleared."""
+    """Return the content of the device after Set(``wanted``). Components in which zero means "no
+    change" are kept (IBA 14.2.5.6). PortStateChange (14.2.5.4) and VPortStateChange are cleared."""
     then = wanted.copy()
     if attr == SmpAttr.PORT_INFO:
         for f in (*NO_CHANGE_FIELDS, PortInfo.port_state):

@@ -1,5 +1,5 @@
-"""The journal of an administrator: keys of the records that changed since it was last read.
-Standbys get only those (:mod:`softib.sm.replication`)."""
+"""The journal of the subnet administrator: the keys of the records that changed since the journal
+was last read. Standbys receive only these records (:mod:`softib.sm.replication`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Kind(IntEnum):
 
 
 class Journal:
-    """Keys of records in the order of their last change, each key once."""
+    """Keys of records in the order of their last change; each key occurs once."""
 
     def __init__(self) -> None:
         self._keys: dict[bytes, None] = {}
@@ -38,7 +38,7 @@ class Journal:
         self._keys[key] = None
 
     def take(self) -> list[bytes]:
-        """Return the keys, and forget them."""
+        """Return the keys, and clear the journal."""
         keys = list(self._keys)
         self._keys.clear()
         return keys

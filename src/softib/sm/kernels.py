@@ -1,5 +1,5 @@
-"""Kernels of the subnet manager: paths hop by hop through its forwarding tables, PathRecords, and
-the order in which tables change."""
+"""Kernels of the subnet manager: they follow paths through forwarding tables, write PathRecords,
+and order the changes of tables."""
 
 import numpy as np
 
@@ -7,8 +7,8 @@ from softib.iba.sa_records import PathRecord
 from softib.jit import kernel, table
 
 Hops = table("Hops", "lft switch_of_node node_base node_nports port_node port_peer mtu rank")
-"""Tables and cables. ``lft`` is uint8[switches, LIDs]; ``mtu`` and ``rank`` uint8[ports] are the
-capabilities of each port."""
+"""Tables and cables. ``lft`` is uint8[switches, LIDs]. ``mtu`` and ``rank`` uint8[ports] are the
+MTU and rate capabilities of each port."""
 PathFields = table("PathFields", "source_guid target_guid slid dlid pkey sl mtu rate life")
 """Fields of PathRecords: GUIDs are uint64, the others int64."""
 
@@ -16,7 +16,7 @@ MAX_SWITCHES = 64
 DGID_AT, SGID_AT, DLID_AT, SLID_AT = (getattr(PathRecord, f).byte for f in ("dgid", "sgid", "dlid", "slid"))
 REVERSIBLE_AT, PKEY_AT = PathRecord.reversible.byte, PathRecord.pkey.byte
 SL_AT = PathRecord.qos_class.byte + 1
-"""Byte that holds the end of QosClass and, in its lower half, the SL."""
+"""Byte that contains the end of QosClass, and the SL in its lower half."""
 MTU_AT, RATE_AT, LIFE_AT = (getattr(PathRecord, f).byte for f in ("mtu", "rate", "packet_life_time"))
 REVERSIBLE, EXACTLY = 0x80, 0x80
 """REVERSIBLE is bit 7 of its byte; EXACTLY is selector 2 in bits 7 and 6 (IBA 15.2.5.16)."""
@@ -94,8 +94,8 @@ def write_paths(prefix, fields, out):
 
 @kernel
 def rounds(old, new, next_switch, switch, lid, out):
-    """Count into ``out[i]`` the switches on the new path from ``switch[i]`` on, including that
-    switch, whose entry for ``lid[i]`` changes.
+    """Count into ``out[i]`` the switches on the new path from ``switch[i]`` on (including
+    ``switch[i]``) whose entry for ``lid[i]`` changes.
 
     ``old``, ``new`` uint8[switches, LIDs]; ``next_switch`` int32[switches, 256]: the switch at the
     other end of a port, -1 if there is none. A new path that never ends counts one step for each

@@ -1,5 +1,5 @@
-"""MADs that others send to the manager (queries, traps, SMInfo and records of other managers):
-sorted and answered (IBA 13.4.9, 14.2.5.13, 14.4.1, 15.4).
+"""MADs that others send to the manager (queries, traps, SMInfo, and records of other managers).
+They are sorted and answered (IBA 13.4.9, 14.2.5.13, 14.4.1, 15.4).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ virtual ports; link integrity; buffer overrun; flow control watchdog."""
 DIRECTION_BIT = 0x8000
 LAST_CONTROL = 5
 KeysOf = Callable[[np.ndarray], dict[int, int]]
-"""LIDs (ascending) → the known M_Keys of their ports."""
+"""Function from LIDs (ascending) to the known M_Keys of their ports."""
 
 
 @dataclass
@@ -50,12 +50,12 @@ def answer(
 ) -> Unsolicited:
     """Sort ``mads`` (SMP requests and traps) and answer them.
 
-    ``sm_info`` uint8[64] is the answer to SMInfo. ``mkeys_of`` returns the M_Keys of ports: a
-    TrapRepress with a wrong key is a violation at the port and raises another trap (IBA 14.2.4).
-    While a port's key is unknown, its trap is not repressed, and the port repeats it. A Set(SMInfo)
-    with an undefined modifier is refused as a bad field. SMInfo is not answered until the manager
-    knows its own GUID (``has_guid``): OpenSM ignores a manager with GUID 0, and would become a
-    second master. Other MADs are not answered.
+    ``sm_info`` uint8[64] is the answer to Get(SMInfo). ``mkeys_of`` returns the M_Keys of ports,
+    because a TrapRepress with a wrong key is a violation at the port, which then sends another trap
+    (IBA 14.2.4). As long as a port's key is unknown, its trap is not repressed, and the port
+    repeats it. A Set(SMInfo) with an undefined modifier is answered with "bad field". SMInfo is not
+    answered until the manager knows its own GUID (``has_guid``): OpenSM ignores a manager with GUID
+    0, and would become a second master. All other MADs are not answered.
     """
     mad = mads.mad
     method, attr = MadHeader.method.get(mad), MadHeader.attr_id.get(mad)
@@ -87,8 +87,8 @@ def answer(
 
 
 def _device(notices: np.ndarray) -> np.ndarray:
-    """Return the LID of the device that each notice (uint8[n, 64]) concerns. For the traps above,
-    it is at the start of the details (trap 128) or after 16 reserved bits."""
+    """Return the LID of the device that each notice (uint8[n, 64]) concerns. In the traps above, it
+    is at the start of the details (trap 128), or after 16 reserved bits (the others)."""
     details = notices[:, Notice.data_details.byte :]
     first = Notice.trap_number.get(notices) == 128
     lid = np.where(first[:, None], details[:, :2], details[:, 2:4]).astype(np.int64)
@@ -96,7 +96,8 @@ def _device(notices: np.ndarray) -> np.ndarray:
 
 
 class Responder:
-    """``sent`` returns the number of MADs sent by the manager (ActCount of SMInfo)."""
+    """Answers MADs from others. ``sent`` is a function that returns the number of MADs that the
+    manager has sent (ActCount of SMInfo)."""
 
     def __init__(self, mastership: Mastership, sent: Callable[[], int]):
         self.mastership, self.sent = mastership, sent
@@ -108,7 +109,8 @@ class Responder:
         out: list[MadBatch] = []
         if inbox is None or not len(inbox):
             return inbox, out
-        head = np.ascontiguousarray(inbox.mad[:, : METHOD_AT + 1])  # each MAD is checked once, by its first four bytes
+        # each MAD is examined once, by its first four bytes
+        head = np.ascontiguousarray(inbox.mad[:, : METHOD_AT + 1])
         answers = (head[:, METHOD_AT] >= RESPONSE_BIT) & (head[:, CLASS_AT] != MgmtClass.SM_REPLICA)
         if (answers & (head[:, CLASS_AT] != MgmtClass.SUBN_ADM)).all():
             return inbox, out
@@ -117,7 +119,8 @@ class Responder:
             reply = self.replication.receive(now_ps, inbox[copies], self.mastership.state)
             out += [reply] if reply is not None else []
             inbox = inbox[~copies]
-        # A request that the wire returns (umad's ETIMEDOUT) is not a query; its retry is scheduled elsewhere.
+        # A request that the port returns because it timed out (umad's ETIMEDOUT) is not a query;
+        # its retry is scheduled elsewhere.
         is_request = (inbox.mad[:, METHOD_AT] < RESPONSE_BIT) & (inbox.status == SendStatus.OK)
         if is_request.any():
             alone = bool(is_request.all())
@@ -157,8 +160,9 @@ class Responder:
         return self.sa_manager.answer(requests, now_ps)
 
     def sm_info(self) -> np.ndarray:
-        """Return SMInfo (IBA 14.2.5.13). All managers see the SM_Key, because OpenSM ignores a
-        manager that does not show it, and OpenSM's requests do not contain its own key."""
+        """Return SMInfo (IBA 14.2.5.13). It shows the SM_Key to all managers, because OpenSM
+        ignores a manager that does not show it, and OpenSM's requests do not contain its own
+        key."""
         config = self.mastership.config
         return SMInfo.pack(
             guid=self.replication.local_guid,

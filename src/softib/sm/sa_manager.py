@@ -1,5 +1,6 @@
-"""The administrator's state while the manager is master (IBA 15.4): groups, subscriptions and services; notices of GIDs
-(traps 64, 65) and of groups (66, 67); reports that are not acknowledged; queries that wait for tables of devices.
+"""The state of the SA while its manager is master (IBA 15.4): groups, subscriptions and services;
+notices of GIDs (traps 64, 65) and of groups (66, 67); reports that are not acknowledged yet; and
+queries that wait for tables of devices.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ __all__ = ["SaManager", "SaRecords"]
 
 REPORT_WINDOW = 64
 BUDGET = 1024.0
-"""Cost of the requests answered in one step (:mod:`softib.sm.sa.fair_queue`): about 20 ms, so that
-no SMP waits longer for the manager."""
+"""Maximum cost of the requests that are answered in one step (:mod:`softib.sm.sa.fair_queue`). They
+take about 20 ms, so that no SMP has to wait longer for the manager."""
 IN_SERVICE, OUT_OF_SERVICE = 64, 65
 LINK_LOCAL, HOPS_MAX = 2, 255
 
 
 @dataclass
 class SaRecords:
-    """Records that outlive an administrator, from a dump or a standby's copy. ``services`` is as in
-    :class:`~softib.sm.sa.service_record.Services`; ``made``: MGIDs created so far; ``aliases``:
-    (PortGUID, block) → its alias GUIDs, uint64[8]; ``here``: PortGUIDs of the subnet.
+    """Records that are restored in a new SA, from a dump or from a standby's copy. ``services``: as
+    in :class:`~softib.sm.sa.service_record.Services`. ``made``: MGIDs that were created.
+    ``aliases``: (PortGUID, block) → its alias GUIDs, uint64[8]. ``here``: PortGUIDs of the subnet.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -50,8 +51,8 @@ class SaRecords:
 
 
 class SaManager:
-    """``subnet`` is None while this manager is not master. ``groups.changed`` and ``waiting`` are the manager's
-    pending work."""
+    """``subnet`` is None while this manager is not master. ``groups.changed`` and ``waiting``
+    contain work that the manager has not done yet."""
 
     def __init__(self, config: SmConfig):
         self.config = config
@@ -71,23 +72,23 @@ class SaManager:
         self._now_ps = 0
         self._restored: np.ndarray | None = None
         self._outdated, self._requested = set[int](), set[int]()
-        """PortGUIDs of members that joined a group before its attributes changed, and of those that
-        the current sweep requests to join again."""
+        """PortGUIDs of members that joined a group before its attributes changed. Second, those
+        that the current sweep requests to join again."""
 
     @property
     def subnet(self) -> Subnet | None:
-        """The administered subnet."""
+        """The subnet whose records this SA returns."""
         return self.sa.subnet
 
     @property
     def registered(self) -> np.ndarray | None:
-        """PortGUIDs (uint64[n]) of the hosts whose groups, services and subscriptions this
-        manager knows; None if it knows those of no host."""
+        """PortGUIDs (uint64[n]) of the hosts whose groups, services and subscriptions this manager
+        knows; None if it knows no host's."""
         return self._restored if self.subnet is None else self.subnet.end_guid
 
     def up_to_date(self) -> np.ndarray | None:
-        """Return those of the :attr:`registered` hosts that joined no group before its attributes
-        changed. The sweep that begins requests the other hosts to join again."""
+        """Return those of the :attr:`registered` hosts that did not join a group before its
+        attributes changed. The sweep that begins now requests all other hosts to join again."""
         registered = self.registered
         self._requested, self._outdated = self._requested | self._outdated, set()
         if registered is None or not self._requested:
@@ -96,7 +97,7 @@ class SaManager:
 
     @property
     def needs_sweep(self) -> bool:
-        """Return whether members of changed groups wait for the request to join again."""
+        """Return whether members of changed groups have not been requested to join again."""
         return bool(self._outdated)
 
     # -- mastership --
@@ -144,7 +145,7 @@ class SaManager:
         self._events()
 
     def close(self) -> None:
-        """End mastership: stop answering, and discard the state."""
+        """Stop answering and discard the state, because this manager is no longer master."""
         self.sa.close()
         self.sa.aliases.clear()
         self.groups.clear()
@@ -160,9 +161,9 @@ class SaManager:
         self.queue.clear()
 
     def reconfigure(self, config: SmConfig) -> None:
-        """Use other partitions: their groups are added or changed. The groups of removed partitions
-        end when their last full member leaves. Members of a changed group must join again; the next
-        sweep requests it."""
+        """Use the partitions of ``config``: their groups are added or changed. The groups of
+        removed partitions end when their last full member leaves. Members of a changed group must
+        join again; the next sweep requests this."""
         self.config = config
         if self.subnet is None:
             return
@@ -177,7 +178,7 @@ class SaManager:
         """Replace partitions ``old`` with ``new`` without a sweep; their memberships are in these ``rows``."""
         assert self.subnet is not None
         self.sa.repartition(rows)
-        if any(g.mgid for p in (*old, *new) for g in p.groups):  # other partitions may keep the same group
+        if any(g.mgid for p in (*old, *new) for g in p.groups):  # another partition may keep the same group
             self.reconfigure(config)
             return
         self.config = config
@@ -190,15 +191,15 @@ class SaManager:
         self._events()
 
     def _end_deserted(self, groups: Iterable[Group]) -> None:
-        """End those of ``groups`` that no partition keeps and that have no full member."""
+        """End the groups among ``groups`` that no partition keeps and that have no full member."""
         for group in [g for g in groups if not has_full(g)]:
             self.groups.remove(group)
             self.multicast.events.append((67, group.mgid))
 
     def _partition_groups(self, subnet: Subnet) -> None:
-        """Create the groups of partitions: IPoIB's broadcast group and those in the file. If the
+        """Create the groups of partitions: IPoIB's broadcast group, and those in the file. If the
         engine's paths use several VLs, groups use the first SL that no path uses, unless the file
-        names another SL. (Clients give their own groups the broadcast group's SL.)"""
+        states another SL. (Clients create their own groups with the broadcast group's SL.)"""
         self._enter_groups(subnet, self.config.known_partitions)
 
     def _enter_groups(self, subnet: Subnet, partitions: Iterable[Partition], changes: bool = False) -> None:
@@ -232,9 +233,9 @@ class SaManager:
                     )
 
     def _change(self, group: Group, stated: dict[str, int]) -> None:
-        """Change the attributes of a partition's group. With IPoIB's broadcast group, also change
-        the IP groups that clients made with its attributes: those clients would request the new
-        attributes and be refused."""
+        """Change the attributes of a partition's group. If it is IPoIB's broadcast group, also
+        change the IP groups that clients created with its attributes. Otherwise these clients would
+        request the new attributes, and be rejected."""
         is_broadcast = group.mgid == broadcast_mgid(group.pkey & BASE, group.scope)
         level = {name: stated[name] for name in ("qkey", "mtu", "rate", "sl")}
         before = {name: getattr(group, name) for name in level}

@@ -1,5 +1,5 @@
-"""Stores of the tables that the manager wrote to devices. They outlive a sweep, so that the next
-one sends only changes."""
+"""The tables that the manager wrote to devices. They are kept between sweeps, so that the next
+sweep sends only changes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["ArStore", "Stores", "TableStore"]
 
 
 class TableStore:
-    """(NodeGUID, portnum, attribute, modifier) → the attribute as written. It outlives a sweep, so
-    that the next one sends only differences.
+    """(NodeGUID, portnum, attribute, modifier) → the attribute as written. The store is kept
+    between sweeps, so that the next sweep sends only differences.
 
-    ``unable``: NodeGUIDs of devices that refused a request; these get no more requests.
+    ``unable``: NodeGUIDs of devices that rejected a request; they get no further requests.
 
     ``copied``: (NodeGUID, attribute) → digest of all data that the previous master wrote there
-    (:meth:`digests` of its store). If the target data has the same digest, the device is not
-    written.
+    (made by :meth:`digests` of its store). If the data for a device has the same digest, it is not
+    written again.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class TableStore:
         self._touched: set[tuple[int, int]] = set()
 
     def forget(self, guid: int) -> None:
-        """Discard all knowledge of this device."""
+        """Remove everything that is stored for this device."""
         if not (self.held or self.copied or self._digests):
             return
         for key in [k for k in self.held if k[0] == guid]:
@@ -49,12 +49,12 @@ class TableStore:
                 del store[written]
 
     def clear(self) -> None:
-        """Discard all knowledge of all devices."""
+        """Remove everything that is stored."""
         for store in (self.held, self.unable, self.copied, self._digests, self._touched):
             store.clear()
 
     def digests(self) -> dict[tuple[int, int], bytes]:
-        """Return (NodeGUID, attribute) → 8-byte digest of all data stored there; only data written
+        """Return (NodeGUID, attribute) → 8-byte digest of all data stored there. Only data written
         since the last call is processed."""
         if self._touched:
             images: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
@@ -68,8 +68,9 @@ class TableStore:
     def changed(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray, fresh: np.ndarray
     ) -> np.ndarray:
-        """Return bool[n]: attributes that their port (row of ``db``) does not hold yet; afterwards they
-        count as held. ``fresh`` bool[ports of db]: ports that lost all their attributes."""
+        """Return a mask (bool[n]) of the attributes that their port (row of ``db``) does not have
+        yet. They count as written after this call. ``fresh`` bool[ports of db]: ports that lost all
+        their attributes."""
         fresh = np.where(
             self._written_before(db, attr, ports, modifier, data),
             db.port_state()[ports] < PortState.ARMED,
@@ -88,8 +89,8 @@ class TableStore:
     def _written_before(
         self, db: Database, attr: int, ports: np.ndarray, modifier: np.ndarray, data: np.ndarray
     ) -> np.ndarray:
-        """Return bool[n]: attributes of devices that already hold exactly this data, according to
-        the copy. Ports that came up again have lost theirs."""
+        """Return bool[n]: attributes of devices that already have exactly this data, according to
+        the copy from the previous master. Ports that came up again have lost their data."""
         out = np.zeros(len(ports), bool)
         guids = np.array(sorted(guid for guid, written in self.copied if written == attr), np.uint64)
         rows = (
@@ -116,14 +117,14 @@ def _digest(images: list[tuple[int, int, bytes]]) -> bytes:
 
 
 class ArStore:
-    """State of adaptive routing that outlives a sweep: the tables that switches hold, and the
+    """State of adaptive routing that is kept between sweeps: the tables of switches, and the
     numbers of their groups, by NodeGUID and set of ports."""
 
     def __init__(self) -> None:
         self.tables = TableStore()
         self.numbers: dict[int, dict[bytes, int]] = {}
         self.caps: dict[int, int] = {}
-        """NodeGUID → groups that fit into the switch."""
+        """Number of groups that each switch supports, by NodeGUID."""
 
     def forget(self, guid: int) -> None:
         """Discard all knowledge of this switch."""
@@ -155,7 +156,7 @@ class Stores:
     pkeys: PkeyTables = field(default_factory=dict)
     routers: RouterTables = field(default_factory=RouterTables)
     mkeys: MKeys = field(default_factory=MKeys)
-    """M_Keys of end ports; never discarded."""
+    """M_Keys of end ports. They are never removed."""
 
     @property
     def copied(self) -> tuple[TableStore, ...]:
@@ -163,19 +164,20 @@ class Stores:
         return self.qos, self.congestion
 
     def trust_nothing(self) -> None:
-        """Make a whole sweep read the state and capabilities of every device, where a Get exists for them."""
+        """Make a full sweep read the state and capabilities of every device, as far as there is a
+        Get for them."""
         self.pkeys.clear()
         self.extensions.clear()
         self.ar.caps.clear()
         self.aggregation_caps.clear()
 
     def forget_ports(self, locations: Iterable[Location]) -> None:
-        """Mark the P_Key tables of these ports as possibly changed."""
+        """Mark the P_Key tables of these ports as unknown."""
         for location in locations:
             self.pkeys.pop(location, None)
 
     def clear(self) -> None:
-        """Record that another manager writes the tables from now on, or has written them."""
+        """Record that another manager writes the tables, or has written them."""
         self.trust_nothing()
         self.lft.tables.clear()
         self.lft.sls.forget()

@@ -1,17 +1,17 @@
-"""The subnet manager: MADs in, MADs out; no I/O and no clock.
+"""The subnet manager. It receives MADs and returns MADs; it has no I/O and no clock.
 
     sm = SubnetManager(SmConfig(engine="ftree"))
     outbox, deadline_ps = sm.step(now_ps)
     while not sm.settled:
         outbox, deadline_ps = sm.step(now_ps, inbox)
 
-A sweep is a list of phases. Each phase queues requests when it is entered, and the next is entered
-when all are answered or abandoned. The first sweep starts with the first ``step``, further ones
+A sweep is a list of phases. Each phase queues requests when it begins; the next phase begins when
+all of them are answered or abandoned. The first sweep starts with the first ``step``, further ones
 with :meth:`request_sweep`. Such a sweep reads everything again, keeps LIDs, and sends only
-differences. A sweep started by a trap or by PortStateChange reads only the reporting devices and
+differences. A sweep that a trap or PortStateChange starts reads only the devices concerned and
 their neighbours (:mod:`~softib.sm.sweep.rediscovery`). :mod:`~softib.sm.sweep.runner` runs sweeps,
-:mod:`~softib.sm.sweep.between_sweeps` the work between them. As master, the manager is also the
-subnet administrator (``sa_manager``).
+and :mod:`~softib.sm.sweep.between_sweeps` does the work between them. As master, the manager is
+also the subnet administrator (``sa_manager``).
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class SubnetManager:
 
     @property
     def phase(self) -> str:
-        """The current phase of the sweep, or task between sweeps; "" for none."""
+        """Name of the current phase of the sweep, or of the current task between sweeps; "" if
+        there is none."""
         return self._phase.name
 
     @property
@@ -131,8 +132,8 @@ class SubnetManager:
     # -- the interface --
 
     def step(self, now_ps: int, inbox: MadBatch | None = None) -> tuple[MadBatch, int]:
-        """Process the MADs that arrived; return the MADs to send now, and the time of the next call
-        if no MAD arrives earlier.
+        """Process the MADs that arrived. Return the MADs to send now, and the time at which
+        ``step`` must be called again if no MAD arrives earlier.
 
         Raises :class:`~softib.errors.LimitError` if the subnet cannot be managed (too many LIDs,
         tables too short), and any exception of a routing engine. The sweep is then abandoned, and
@@ -153,7 +154,8 @@ class SubnetManager:
         self._runner.requests.fill(self.config.chunk)
         outbox, deadline_ps = self.transactor.send(now_ps)
         if not self.settled and not self.transactor.busy:
-            # Enter the next phase. Each phase starts in a separate step, so that its time is measured separately.
+            # Begin the next phase. Each phase begins in a separate step, so that its time is
+            # measured separately.
             drained_ps = self._runner.drained_ps
             deadline_ps = now_ps if drained_ps == NEVER_PS else max(now_ps, drained_ps)
         elif not self.phase:
@@ -169,35 +171,35 @@ class SubnetManager:
         return (MadBatch.concat(full) if full else outbox), min(deadline_ps, sa_ps, silent_ps, copy_ps)
 
     def postpone(self, by_ps: int) -> None:
-        """Move deadlines by ``by_ps``: the caller did not read the wire for that time, mostly while
-        :meth:`step` computed."""
+        """Move all deadlines by ``by_ps``, because the caller did not read incoming MADs for that
+        time, usually while :meth:`step` computed."""
         for part in (self.transactor, self.silent, self.sa_manager, self.replication):
             part.postpone(by_ps)
 
     def request_sweep(self) -> None:
-        """Sweep the whole subnet again, after the current sweep if there is one. (Traps and PortStateChange start
-        a sweep of the reporting devices.)"""
+        """Sweep the whole subnet again, after the current sweep if there is one. (Traps and
+        PortStateChange start a sweep of only the devices concerned.)"""
         self.schedule.call()
 
     def reconfigure(self, config: SmConfig) -> None:
-        """Continue with other settings, which a sweep applies to the subnet. The window, timeouts
-        and keys of the wire stay."""
+        """Continue with other settings, which a sweep applies to the subnet. The window, the
+        timeouts and the keys of the MADs stay."""
         self._mastership.config = config
-        self._between.repartitioned = set()  # the sweep programs these partitions, too
+        self._between.repartitioned = set()  # the sweep programs these partitions too
         election = self._mastership.election
         self._announces_priority |= self.state == SmState.STANDBY and config.priority != election.priority
         election.priority, election.sm_key = (
             config.priority,
             config.sm_key,
-        )  # the content of SMInfo, and the criteria for other managers
+        )  # the content of SMInfo, and the rules by which other managers are accepted
         self.sa_manager.reconfigure(config)
         self.request_sweep()
 
     def repartition(self, changed: list[Partition]) -> bool:
-        """Replace the partitions with the same P_Keys; one without ports is removed. The tables of
-        their ports are written before the next sweep. Returns False, without effect, if
-        :meth:`reconfigure` is needed: no sweep has programmed partitions yet, a QoS policy refers
-        to partitions, or a partition contains other than physical ports."""
+        """Replace the partitions with the same P_Keys; a partition without ports is removed. The
+        tables of their ports are written before the next sweep. Returns False, and changes nothing,
+        if :meth:`reconfigure` is needed: no sweep has programmed partitions yet, a QoS policy
+        refers to partitions, or a partition has members that are not physical ports."""
         config, subnet, stores, vports = self.config, self.sa_manager.subnet, self._stores, self.database.vports
         if self.state != SmState.MASTER or subnet is None or config.partitions is None or not stores.pkeys:
             return False
@@ -234,25 +236,26 @@ class SubnetManager:
 
     @property
     def settled(self) -> bool:
-        """Return whether no work is running or due: every port that can be ACTIVE is, or another
-        manager is master."""
+        """Return whether no work is running or due. Then every port that can be ACTIVE is ACTIVE,
+        or another manager is master."""
         return not self.phase and not self._between.wanted(self._now_ps) and not len(self.sa_manager.queue)
 
     @property
     def patient(self) -> bool:
-        """Return whether a port without an answering device still has retries left.
-        Only a caller that needs a single complete sweep waits for these."""
+        """Return whether there are retries left for a port whose device does not answer. Only a
+        caller that needs one complete sweep waits for them."""
         return self.state == SmState.MASTER and self.silent.young
 
     @property
     def stale(self) -> bool:
-        """Return whether a link changed while the current or last sweep read it. Another sweep
+        """Return whether a link changed while the current or last sweep read it. Another sweep then
         follows."""
         return self._runner.sweep.answers.stale
 
     @property
     def waiting(self) -> int:
-        """Number of requests of this phase that are not built yet (for progress)."""
+        """Number of requests of this phase for which no MAD has been made yet (for progress
+        displays)."""
         return len(self._runner.requests.queue)
 
     # -- next actions --
@@ -275,7 +278,7 @@ class SubnetManager:
     # -- answers --
 
     def _take(self) -> None:
-        """Hand over answers."""
+        """Pass answers to the parts of the manager that requested them."""
         for answers in self._runner.requests.answers():
             if answers.data is None:
                 self._lost(answers.attr, answers.tags, answers.refused)
@@ -288,7 +291,7 @@ class SubnetManager:
             return
         sweep = self._runner.sweep
         sweep.answers.heard(self.phase, attr, tags, data)
-        # Until a sweep has reached the manager's own port, its GUID is that of the previous sweep.
+        # Until a sweep has read the manager's own port, the GUID of the previous sweep is used.
         self.replication.local_guid = sweep.local_guid or self.replication.local_guid
 
     def _lost(self, attr: int, tags: np.ndarray, refused: bool) -> None:

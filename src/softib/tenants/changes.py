@@ -26,6 +26,7 @@ __all__ = [
     "allot",
     "check_keys",
     "check_manager",
+    "check_owners",
     "check_tenants",
     "create",
     "delete_partition",
@@ -117,10 +118,10 @@ def set_members(draft: Draft, pkey: int, members: Mapping[int, Member], options:
     return f"{pkey_text(pkey)} has {counted(len(members), 'GUID')}"
 
 
-def remove_members(draft: Draft, pkey: int, guids: Iterable[int]) -> str:
-    """Remove members. Invalid GUIDs, and a partition that does not exist, are ignored: clients repeat a removal
-    whose answer they did not get."""
-    partition = draft.partition(pkey)
+def remove_members(draft: Draft, pkey: int, guids: Iterable[int], repeats: bool = True) -> str:
+    """Remove members. GUIDs that are not members are ignored: clients repeat a removal whose answer they did not get.
+    With ``repeats``, so is a partition that does not exist."""
+    partition = draft.partition(pkey) if repeats else _existing(draft, pkey)
     if partition is None:
         return f"{pkey_text(pkey)} does not exist"
     removed = set(guids) & partition.members.keys()
@@ -239,6 +240,30 @@ def _check_ports(draft: Draft, name: str, tenant: Tenant | None) -> None:
         if other is not None and (both := new.intersection(other.ports or ())):
             raise Refused(f"port {min(both)} is assigned to tenant {other.name}; remove it there first")
     _check_owners(draft, Partition(0, tenant=name), (int(guid, 16) for guid in sorted(new)))
+
+
+def check_owners(draft: Draft, physical: Callable[[int], int]) -> None:
+    """Raise :class:`Refused` if a change, also of an operator, puts a port of one tenant into a partition of another.
+    ``physical``: PortGUID of the port that has a virtual port."""
+    for pkey, partition in draft.partitions.items():
+        old = draft.base.partition(pkey)
+        if partition is None or not partition.tenant:
+            continue
+        same = old is not None and old.tenant == partition.tenant
+        new = sorted(partition.members.keys() - (old.members.keys() if old is not None and same else set()))
+        if not new:
+            continue
+        _check_owners(draft, partition, new)
+        ports = {text: guid for guid in new for text in (guid_text(guid), guid_text(physical(guid)))}
+        own = draft.tenant(partition.tenant)
+        for other in map(draft.tenant, draft.names() - {partition.tenant}):
+            for text in sorted(ports.keys() & set((other and other.ports) or ())):
+                if own is None or guid_text(ports[text]) not in (own.ports or ()):
+                    raise Refused(
+                        f"port {text} is assigned to tenant {other.name if other else ''}, and {pkey_text(pkey)} "
+                        f"belongs to tenant {partition.tenant}; assign the port to {partition.tenant} first, or use a "
+                        f"partition without a tenant"
+                    )
 
 
 def check_keys(draft: Draft, occupied: Occupied) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
 
 from softib.plural import counted
 from softib.tenants.intruders import BAD_QKEY
@@ -12,15 +14,19 @@ from softib.tenants.model import DEFAULT_BASE, FULL_BIT, guid_text, pkey_text
 from softib.tenants.state import State
 from softib.tenants.subnet import SubnetView
 
-__all__ = ["Finding", "intrusion_findings", "partition_findings"]
+__all__ = ["PARTITION_KINDS", "Finding", "FindingLog", "intrusion_findings", "partition_findings"]
+
+PARTITION_KINDS = ("isolation", "index0", "qos")
+"""Kinds of :func:`partition_findings`."""
+KEPT = 1000
+"""Maximum number of ended findings; the newest are kept."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``,
-    ``requests``. ``begun_s``, ``ended_s``: clock times of a drift or refused packet; ``ended_s`` is null while it is
-    present.
-    """
+    """Information for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``,
+    ``requests``.
+    ``begun_s``, ``ended_s``: clock times; ``ended_s`` is null while it is present."""
 
     kind: str
     where: str
@@ -29,32 +35,74 @@ class Finding:
     ended_s: float | None = None
 
 
+class FindingLog:
+    """Findings without times of their own, each from the first look with it to the first look without it. For any
+    thread."""
+
+    def __init__(self, clock: Callable[[], float]):
+        self._clock = clock
+        self._present: dict[tuple[str, str, int], Finding] = {}
+        self._ended: list[Finding] = []
+        self._lock = threading.Lock()
+
+    def look(self, findings: Iterable[Finding], kinds: Collection[str]) -> None:
+        """Take the present findings of these ``kinds``. A finding of the same kind and place is the same one, with
+        its newest text."""
+        counts, present, now_s = Counter[tuple[str, str]](), dict[tuple[str, str, int], Finding](), self._clock()
+        with self._lock:
+            for one in findings:
+                place = one.kind, one.where
+                key = (*place, counts[place])
+                counts[place] += 1
+                old = self._present.get(key)
+                present[key] = replace(one, begun_s=now_s if old is None else old.begun_s)
+            for key, old in self._present.items():
+                if key[0] not in kinds:
+                    present[key] = old
+                elif key not in present:
+                    self._ended.append(replace(old, ended_s=now_s))
+            self._present, self._ended = present, self._ended[-KEPT:]
+
+    def all(self) -> list[Finding]:
+        """Return the present findings and those that have ended."""
+        with self._lock:
+            return [*self._present.values(), *self._ended]
+
+
 def partition_findings(state: State, view: SubnetView) -> list[Finding]:
     """Return the findings about the partitions of ``state`` on the ports of ``view``."""
     return _default(state, view) + _unchecked(state, view) + _index0(state, view) + _qos(state, view)
 
 
 def intrusion_findings(intrusions: Iterable[Intrusion], view: SubnetView, now_s: float) -> list[Finding]:
-    """Return one finding for each sender, target and key of refused packets. Refused packets that the service itself
-    sent in the default partition are one finding.
-    """
-    out, here, refused = list[Finding](), guid_text(view.here), list[Intrusion]()
+    """Return refused packets by sender, target and key; those of the service's port in the default partition are
+    one finding, until its table has the full membership."""
+    out, here = list[Finding](), guid_text(view.here)
+    held, refused, former = view.tables.get(view.here), list[Intrusion](), list[Intrusion]()
+    is_full = held is not None and FULL_BIT | DEFAULT_BASE in held.port
     for one in intrusions:
         ended_s = one.ended_s(now_s)
         from_service = one.where == here and one.trap != BAD_QKEY and one.key & DEFAULT_BASE == DEFAULT_BASE
         if not from_service:
             out.append(Finding("intruder", one.where, str(one), one.begun_s, ended_s))
-        elif ended_s is None:
+        elif ended_s is None and not is_full:
             refused.append(one)
-    if refused:
-        port = view.ports.get(view.here)
+        else:
+            former.append(one)
+    port = view.ports.get(view.here)
+    for some, is_present in ((refused, True), (former, False)):
+        if not some:
+            continue
         text = (
-            f"{counted(sum(one.count for one in refused), 'request')} of this service from "
-            f"{port.name if port is not None else here}, for example for counters, "
-            f"were refused for their P_Key: its port is a limited member of the default partition, as are the others; "
-            f"add it to 0x7fff as a full member, or run the service on the subnet manager's host"
+            f"{counted(sum(one.count for one in some), 'request')} of this service from "
+            f"{port.name if port is not None else here}, for example for counters, were refused for their P_Key"
         )
-        out.append(Finding("requests", here, text, min(one.begun_s for one in refused)))
+        text += (
+            ": its port is a limited member of the default partition, as are the others; add it to 0x7fff as a full "
+            "member, or run the service on the subnet manager's host"
+        ) * is_present
+        ended_s = None if is_present else max(one.last_s for one in some)
+        out.append(Finding("requests", here, text, min(one.begun_s for one in some), ended_s))
     return out
 
 

@@ -27,6 +27,8 @@ __all__ = ["FileManager", "InternalManager", "Manager"]
 
 SWEEP_S, LOOK_S = 60.0, 0.01
 COMMAND_S = 30.0
+MOST_LINES = 5
+"""Maximum number of lines of a command's output in an error."""
 PASSIVE = ("STANDBY", "NOT_ACTIVE")
 """States of a manager (IBA 14.4.1) while another one is the master."""
 FILE, CHANGED = "partitions.conf", "changed-partitions.conf"
@@ -217,5 +219,11 @@ class FileManager:
         except OSError as error:
             raise PeerError(f"{self.reload[0]}: the manager could not be reloaded: {error}") from None
         if done.returncode:
-            why = shown((done.stderr or done.stdout).strip().splitlines()[-1]) if done.stderr or done.stdout else ""
+            why = _output(done.stderr.strip() or done.stdout)
             raise PeerError(f"{shlex.join(self.reload)} ended with {done.returncode}: {why or 'it printed nothing'}")
+
+
+def _output(text: str) -> str:
+    """Return the lines of a command's output as one line: the first ones, which often have the cause, and the last."""
+    lines = [shown(line.strip()) for line in text.splitlines() if line.strip()]
+    return " | ".join(lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…", lines[-1]])

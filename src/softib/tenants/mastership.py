@@ -34,6 +34,8 @@ class MasterWatch:
         self.reached: bool | None = None
         self.answered_s: float | None = None
         """Clock time of the master's last answer."""
+        self.other = False
+        """Whether the ports name another manager as the master."""
         self.rival = False
         """Whether another manager is the master and confirmed this at the last check."""
         self._due = 0.0
@@ -75,9 +77,9 @@ class MasterWatch:
         since.
         """
         master = self.view.manager
-        other = not self.manager.is_master(master)
-        self.rival = other and bool(self.reached)
-        if not other:
+        self.other = not self.manager.is_master(master)
+        self.rival = self.other and bool(self.reached)
+        if not self.other:
             return ""
         port = self.view.ports.get(master)
         where = f"{port.name} ({guid_text(master)})" if port is not None else "a switch or an unknown port"

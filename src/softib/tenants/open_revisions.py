@@ -7,10 +7,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
+from softib.tenants.state import State
 from softib.tenants.subnet import SubnetView
 from softib.tenants.writer import Done
 
 __all__ = ["OpenRevisions"]
+
+_Pair = tuple[int, int]
+"""P_Key and GUID."""
 
 
 class OpenRevisions:
@@ -77,6 +81,36 @@ class OpenRevisions:
         """Return the number of revisions that wait for the manager, and of those that wait for members' ports."""
         with self._lock:
             return len({*self._waiting, *(one.revision for one in self.judged)}), len(self.pending)
+
+    # -- pending revisions with nothing left to do --
+
+    def superseded(self, state: State, unsure: set[int]) -> dict[int, bool]:
+        """End pending revisions that have nothing left to do: the ports for which they wait never had the P_Keys, and
+        are no members any more, or members by a newer pending revision. ``unsure``: revisions whose ports may have
+        appeared since the last search. Returns whether each of them added members; the others only removed some."""
+        with self._lock:
+            pending = dict(self.pending)
+            busy = [*self.judged, *self._waiting.values(), *(pending[n][0] for n in unsure & pending.keys())]
+        guids = set[int]().union(*(one.guids for one in busy))
+        newest, never, earlier = dict[_Pair, int](), set[_Pair](), set[_Pair]()
+        holders: dict[int, set[int]] = {}
+        for number, (one, silent) in sorted(pending.items()):
+            for pkey, guid in one.joined - earlier:
+                held = holders.setdefault(pkey, set(self.view.holders(pkey)))
+                if guid in silent and guid not in self.view.ports and guid not in held:
+                    never.add((pkey, guid))
+            earlier |= one.joined | one.left
+            newest |= dict.fromkeys(one.joined | one.left, number)
+        out: dict[int, bool] = {}
+        for number, (one, silent) in pending.items():
+            pairs = {pair for pair in one.joined | one.left if pair[1] in silent}
+            done = lambda pair, number=number: (
+                pair in never and (newest[pair] > number or pair[0] not in state.memberships(pair[1]))
+            )
+            if {guid for _, guid in pairs} == silent and silent.isdisjoint(guids) and all(map(done, pairs)):
+                out[number] = bool(one.joined)
+                self.pending.pop(number, None)
+        return out
 
     # -- P_Keys that members who left may still have --
 

@@ -58,11 +58,10 @@ def _bases(wrong: Differences) -> set[int]:
 
 @dataclass
 class Hooks:
-    """Functions of the service that the programmer calls. ``mark`` sets the state of revisions: (revisions, state,
-    detail). ``take_back`` undoes a revision and stores the reason. ``adopt`` enters the partitions in the tables that
-    were read if the database is empty; it returns whether it did. ``still``: a lock; while it is held, no change is
-    added to the state.
-    """
+    """The programmer's interface to the service. ``mark``: (revisions, state, detail); ``take_back``: undo a
+    revision, with the reason. ``adopt``: enter the partitions of the tables read, if the
+    database is empty; returns whether it did. ``still``: while this lock is held, no change is added to the state.
+    ``observe`` is called in each round: it enters findings."""
 
     clock: Callable[[], float]
     snapshot: Callable[[], State]
@@ -70,6 +69,7 @@ class Hooks:
     take_back: Callable[[int, str], None]
     adopt: Callable[[], bool]
     still: AbstractContextManager[object]
+    observe: Callable[[], None]
 
 
 class Programmer:
@@ -159,12 +159,20 @@ class Programmer:
                 self.problem = f"a bug in softib: {type(error).__name__}: {error}"
                 self._wait(RETRY_S)
                 continue
+            finally:
+                self._observe()
             self._wait(min(self._rest_s(), self._keep_s(), self.master.due_s()))
         if self._search is not None:
             self._search.close()
         if self.manager.is_behind:
             with contextlib.suppress(SoftibError):
                 self._keep()
+
+    def _observe(self) -> None:
+        try:
+            self.hooks.observe()
+        except Exception:  # this thread must not end
+            LOG.exception("this is a bug in softib")
 
     def _keep_s(self) -> float:
         """Return the seconds until the manager's file is written again; infinity if it is up to date."""
@@ -209,6 +217,16 @@ class Programmer:
             raise
         finally:
             self.open.judged = []
+        if any(one.left for one in batch):
+            self._supersede()
+
+    def _supersede(self) -> None:
+        """Set the state of pending revisions that have nothing left to do."""
+        for revision, added in self.open.superseded(self.hooks.snapshot(), self._held).items():
+            if added:
+                self.hooks.mark([revision], "superseded", "its absent ports never had the P_Key, and no longer get it")
+            else:
+                self.hooks.mark([revision], "programmed", "")
 
     def _hand_over(self, pkeys: set[int] | None = None) -> None:
         self.manager.port = self.view.manager
@@ -343,8 +361,11 @@ class Programmer:
             self._hand_over()
             wrong = self._verify(appeared)
         self.open.judged = [one for one, guids in hits if guids or one.revision in self._held]
-        self._judge(self.open.judged, wrong)
+        judged = self.open.judged
+        self._judge(judged, wrong)
         self.open.judged = []
+        if any(one.left for one in judged):
+            self._supersede()
 
     def _reconcile(self, first: bool, programmed: set[int]) -> None:
         """Compare every port's table with the state. Another program made the differences that are explained neither by

@@ -349,12 +349,23 @@ first, because later ones use these keys; attacks after which the twin has no ma
 """
 
 
+NEED_KEY = {"port-info-set", "forwarding-table-set", "self-admission", "enforcement-off", "foreign-manager"}
+"""Attacks that an unknown M_Key stops."""
+
+
 def rehearse(stage: Stage) -> Iterator[Attempt]:
-    """Try every attack. Advantages from an attack remain for later attacks: keys, the victim's P_Key, disabled
-    checks.
-    """
+    """Try every attack. Preconditions of an attack remain: keys, its P_Key, checks switched off. So the advice for an
+    attack that needs the M_Key is the one that keeps the attacker from the key, if it has obtained the key."""
+    keeps_key, through = "", set[str]()
     for attack, clause, attempt, advice in ATTACKS:
+        had = stage.key
         outcome, seen = attempt(stage)
+        if outcome == THROUGH:
+            through.add(attack)
+            if stage.key and not had:
+                keeps_key = advice
+            elif keeps_key and (attack in NEED_KEY or (attack == "packets-across" and "self-admission" in through)):
+                advice = keeps_key
         yield Attempt(attack, clause, outcome, seen, advice if outcome == THROUGH else "")
 
 

@@ -19,7 +19,13 @@ from softib.monitor.opening import Opened
 from softib.tenants import changes
 from softib.tenants.accounts import Accounts
 from softib.tenants.changes import Change, NotThere, Options, Refused
-from softib.tenants.findings import Finding, intrusion_findings, partition_findings
+from softib.tenants.findings import (
+    PARTITION_KINDS,
+    Finding,
+    FindingLog,
+    intrusion_findings,
+    partition_findings,
+)
 from softib.tenants.intruders import IntruderWatch
 from softib.tenants.intrusions import Intrusions
 from softib.tenants.isolation import Isolation, isolation_of
@@ -38,7 +44,9 @@ __all__ = ["RELEASE", "Health", "TenantService"]
 RELEASE = "release P_Key"
 """Action of the revisions that end a quarantine."""
 AWAY = "the subnet cannot be reached; send the request again when its fabric or device is back"
-"""Error message if the fabric was stopped, or the device was removed, after the service had started."""
+"""The error if the fabric was stopped, or the device removed, after the start of the service."""
+FINDINGS_S = 5.0
+"""Minimum time between two checks of the partitions that no client requested."""
 TRY_S = 1.0
 """Minimum time between two writes that check the database."""
 
@@ -49,12 +57,12 @@ class Health:
     accepts no change. ``problem``: the reason for any other status than ``ok``. Times are clock times, null if the
     event has not occurred.
 
-    ``manager``: title of the service's subnet manager. ``manager_port``: the master's port, "" if it is not on a host.
-    ``manager_reached``: whether the master answered the last check, null before the first check.
-    ``manager_answered_s``: time of its last answer. ``programmed_s``: time at which a change was last verified at its
-    ports. ``compared_s``: time at which all tables were last compared with the database. ``waiting``: number of
-    revisions that wait for the manager. ``pending``: number of revisions that wait for members' ports.
-    ``database_writable``: whether a test write just succeeded.
+    ``manager``: title of the subnet manager that programs; ``manager_port``: its port, "" if it is on no host, or
+    while another manager is the master, which ``problem`` then names; ``manager_reached``: whether the master
+    answered at the last look, null before it, and ``manager_answered_s`` when. ``programmed_s``: when a change was last
+    verified at its ports; ``compared_s``: when all tables were last compared with the database. ``waiting``,
+    ``pending``: number of revisions that wait for the manager, and for members' ports. ``database_writable``:
+    whether a write has succeeded now.
     """
 
     status: Literal["ok", "degraded", "failed"]
@@ -94,7 +102,16 @@ class TenantService:
         self._isolating, self._trying = threading.Lock(), threading.Lock()
         self._tried, self._tried_result = -TRY_S, ""
         self.writer = Writer(self.store, self.state, clock, self._committed, self._check)
-        hooks = Hooks(clock, lambda: self.state, self._mark, self._take_back, self._adopt, self.writer.lock)
+        self._findings, self._looked, self._look_took = FindingLog(clock), -FINDINGS_S, 0.0
+        hooks = Hooks(
+            clock,
+            lambda: self.state,
+            self._mark,
+            self._take_back,
+            self._adopt,
+            self.writer.lock,
+            self._look_at_findings,
+        )
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
         self.quarantine = Quarantine(self.state, self.view, self.programmer, clock)
         if self.intruders is not None:
@@ -138,6 +155,7 @@ class TenantService:
         their former partitions.
         """
         changes.check_tenants(draft, self.store.accounts_of)
+        changes.check_owners(draft, self.physical)
         changes.check_manager(draft, self.view.manager)
         if not returns:
             changes.check_keys(draft, self.quarantine.occupied)
@@ -252,7 +270,7 @@ class TenantService:
             status="failed" if unwritable else "degraded" if problem else "ok",
             problem="; ".join(filter(None, (unwritable, problem))),
             manager=p.manager.title,
-            manager_port="" if port is None else f"{port.name} ({guid_text(port.guid)})",
+            manager_port="" if port is None or p.master.other else f"{port.name} ({guid_text(port.guid)})",
             manager_reached=p.master.reached,
             manager_answered_s=p.master.answered_s,
             programmed_s=p.programmed_s,
@@ -270,18 +288,26 @@ class TenantService:
             return self._tried_result
 
     def findings(self, resolved: bool = False) -> list[Finding]:
-        """Return the findings about changes by other programs, refused packets, and limits that affect members.
-        ``resolved``: also findings that have ended.
-        """
-        out: list[Finding] = []
+        """Return changes by other programs, refused packets, and limits that affect members;
+        ``resolved``: also those that have ended."""
+        self._look_at_findings(0.0)
+        out = self._findings.all()
         if self.programmer is not None:
-            if self.programmer.problem:
-                out.append(Finding("manager", "", self.programmer.problem))
             drifts = self.programmer.drifts.kept
             out += [Finding("drift", guid_text(d.guid), str(d), d.at_s, d.ended_s) for d in drifts]
         out += intrusion_findings(self.intrusions.all(), self.view, self.clock())
-        out += partition_findings(self.state, self.view)
         return [one for one in out if resolved or one.ended_s is None]
+
+    def _look_at_findings(self, rest_s: float = FINDINGS_S) -> None:
+        """Enter the findings without times of their own; those of the partitions at most every ``rest_s`` seconds,
+        because that takes a while with thousands of them."""
+        problem = "" if self.programmer is None else self.programmer.problem
+        self._findings.look([Finding("manager", "", problem)] if problem else [], ["manager"])
+        began = time.monotonic()
+        if began >= self._looked + max(rest_s, 20 * self._look_took if rest_s else 0.0):
+            self._findings.look(partition_findings(self.state, self.view), PARTITION_KINDS)
+            self._looked = time.monotonic()
+            self._look_took = self._looked - began
 
     def isolation(self, guids: Iterable[int]) -> Isolation:
         """Read the tables of the whole subnet, and return the ports that can exchange packets with

@@ -34,11 +34,12 @@ SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports", "tenant
 restored. The oldest have no ports of tenants."""
 MOST = (1 << 63) - 1
 """The largest number of SQLite."""
+REPAIR = "stop the service and copy a backup over this file (tenants-*.db, made by POST /tenants/v1/backup)"
 BUSY_MS = 2000
 """Time to wait for a locked database."""
 
 
-_WAITED = re.compile(r"(; waits for \d+ ports?: [0-9a-f, …]+)+\Z")
+_WAITED = re.compile(r"(; waits for [\d,]+ ports?: [0-9a-f, …]+)+\Z")
 
 
 def waits_for(guids: Collection[int]) -> str:
@@ -48,15 +49,14 @@ def waits_for(guids: Collection[int]) -> str:
 
 
 class Unavailable(SoftibError):
-    """The database cannot be written now; no change was made."""
+    """The database cannot be read or written now; no change was made."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members do not answer), ``rolled-back`` or
-    ``refused``. ``settled_s``: time at which it got this state. ``detail``: text with the reason or the ports.
-    ``owner``: the account that sent ``request_id``.
-    """
+    """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members do not answer), ``superseded``,
+    ``rolled-back`` or ``refused``, since ``settled_s``; ``detail`` has the location. ``owner``: whose ``request_id`` it
+    is."""
 
     id: int
     at_s: float
@@ -91,9 +91,17 @@ class Store:
             for pragma in (f"busy_timeout = {BUSY_MS}", "journal_mode = WAL", "synchronous = FULL"):
                 self.db.execute(f"PRAGMA {pragma}")
             self._reading = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-        except (sqlite3.Error, OSError) as error:
+            (problem,) = self.db.execute("PRAGMA quick_check(1)").fetchone()
+            if problem != "ok":
+                raise sqlite3.DatabaseError(" ".join(str(problem).split()))
+            self.state()
+            self.unprogrammed()
+        except InputError:
             self._lock.close()
-            raise InputError(f"{self.path}: cannot be used as the tenants' database: {error}") from None
+            raise
+        except (sqlite3.Error, OSError, Unavailable) as error:
+            self._lock.close()
+            raise InputError(f"{self.path}: cannot be used as the tenants' database: {_advised(error)}") from None
 
     def close(self) -> None:
         """Close the database, so that another process may open it."""
@@ -105,14 +113,20 @@ class Store:
 
     def read(self, query: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query over committed data."""
-        with self._reads:
-            return self._reading.execute(query, values).fetchall()
+        try:
+            with self._reads:
+                return self._reading.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise Unavailable(f"{self.path}: cannot be read: {_advised(error)}") from None
 
     def state(self) -> State:
         """Return the state after the last commit."""
-        state = _state(self.read)
-        for name, at_s, ends in self.read("SELECT name, at_s, ends FROM isolated_port"):
-            state.isolated[name] = isolated_of(at_s, json.loads(ends))
+        try:
+            state = _state(self.read)
+            for name, at_s, ends in self.read("SELECT name, at_s, ends FROM isolated_port"):
+                state.isolated[name] = isolated_of(at_s, json.loads(ends))
+        except (ValueError, TypeError, InputError) as error:
+            raise Unavailable(f"{error}; {REPAIR}") from None
         return state
 
     def state_of_backup(self, name: str) -> State:
@@ -203,7 +217,8 @@ class Store:
                         self.db.execute("ROLLBACK")
                     raise
         except sqlite3.Error as error:
-            raise Unavailable(f"{self.path}: {error}; no change was made, send the request again") from None
+            what = _advised(error) if _is_damage(error) else f"{error}; no change was made, send the request again"
+            raise Unavailable(f"{self.path}: {what}") from None
 
     def try_write(self) -> str:
         """Return the reason why the database cannot be written now, "" if a write of one page succeeds."""
@@ -302,8 +317,23 @@ def _fitting(number: int) -> int:
 
 
 def _revision(row: tuple[Any, ...]) -> Revision:
-    values = (*row[:-1], json.loads(row[-1]))
+    try:
+        values = (*row[:-1], json.loads(row[-1]))
+    except (ValueError, TypeError) as error:
+        raise Unavailable(f"revision {row[0]} of the database cannot be read: {error}; {REPAIR}") from None
     return Revision(*values)
+
+
+def _is_damage(error: Exception) -> bool:
+    """Return whether the file is damaged: neither time nor another request changes that."""
+    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    plain = type(error) is sqlite3.DatabaseError
+    return plain or (getattr(error, "sqlite_errorcode", 0) & 0xFF) in damage
+
+
+def _advised(error: Exception) -> str:
+    """Return the text of an error of SQLite, with the repair if the file is damaged."""
+    return f"{error}; {REPAIR}" if _is_damage(error) else str(error)
 
 
 def _migrate(path: Path) -> None:
@@ -313,6 +343,7 @@ def _migrate(path: Path) -> None:
         from alembic.config import Config
         from alembic.util.exc import CommandError
         from sqlalchemy import create_engine
+        from sqlalchemy.exc import DBAPIError
     except ImportError as error:
         raise MissingLibrary(f"tenants need {error.name}; run {install_command('tenants')}") from None
     config = Config()
@@ -324,5 +355,7 @@ def _migrate(path: Path) -> None:
             command.upgrade(config, "head")
     except CommandError as error:
         raise InputError(f"{path}: {error}; a newer softib wrote it") from None
+    except DBAPIError as error:
+        raise error.orig if isinstance(error.orig, sqlite3.Error) else error from None
     finally:
         engine.dispose()

@@ -1,1 +1,1 @@
-"""Upper-layer protocols over verbs: the protocols of applications above the fabric."""
+"""Upper-layer protocols, which run over verbs: IPoIB, NVMe over Fabrics, and a backend of torch.distributed."""

@@ -20,6 +20,7 @@ from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
 from softib.iba.constants import PhysState
 from softib.live.clock import SteadyClock
+from softib.live.snapshot import mark_internal
 from softib.monitor.intervals import Interval
 from softib.web.collector import Collector, cables_mark, tables_mark
 from softib.web.earlier import Earlier, counter_findings
@@ -53,9 +54,8 @@ class Served:
     ``name`` is for display; ``explain`` returns the path of packets, and the reason; ``jobs``: a file of jobs;
     ``past``: the history of earlier days; ``report`` makes the page of ``softib report --html`` (None: there is none);
     ``labs`` makes the page of a laboratory (None: the list of all) from its number and the fields of its form;
-    ``stated`` reads the data of ports from a file. ``laboratory``: the fabric is run by ``softib up``, so it should
-    have only one subnet manager. ``steps`` wraps each phase of the first reading, which takes a while on a large
-    fabric.
+    ``stated`` reads the data of ports from a file. ``steps`` wraps each phase of the first reading,
+    which takes a while on a large fabric.
     """
 
     name: str
@@ -69,7 +69,6 @@ class Served:
     labs: Callable[[int | None, Mapping[str, str]], str] | None = None
     stated: Callable[[ReadResult], PortsSeen] | None = None
     keep: int = KEEP
-    laboratory: bool = False
     clock: Callable[[], float] = field(default_factory=lambda: SteadyClock().seconds)
     steps: Callable[[str], AbstractContextManager[None]] = lambda phase: nullcontext()
     recent: Recent = field(init=False)
@@ -276,11 +275,10 @@ class Served:
         if changed or at - self._checked_s > RECHECK_S:
             self._checked_s = at
             copy = replace(result, fabric=fabric.copy())  # the check brings up the copy if the fabric is not up
-            # as `softib check` of the same fabric: its snapshot has no priorities, on which the rules for managers
-            # are based
-            if self.laboratory:
+            if self.collector is not None and (watch := self.collector.watch) is not None:
                 of = copy.fabric.source
-                copy.fabric.source = replace(of, sms=[{**sm, "priority": None} for sm in of.sms])
+                sms = mark_internal(of.sms, copy.fabric, watch.manager.reported)
+                copy.fabric.source = replace(of, sms=sms)  # as in `softib check` of the same fabric
             with self._step("checks"):
                 checks = tuple(checked(self.name, copy).findings)
             if checks != now.checks:

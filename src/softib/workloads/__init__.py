@@ -1,2 +1,1 @@
-"""Workloads of a fabric: patterns of messages by name, perftest's programs, traffic matrices, and
-mixtures of jobs."""
+"""Workloads: named patterns of messages, perftest's programs, traffic matrices, and several jobs that run together."""

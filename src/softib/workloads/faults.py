@@ -1,5 +1,5 @@
-"""Timed faults and the management plane, from a workload file or Python: one class per
-kind, named as in ``softib fault``. This module is imported only when a workload is read, like
+"""Timed faults, and settings of the management plane during a run, from a workload file or Python. Each kind of fault
+is a class; kinds have the names of ``softib fault``. This module is imported only when a workload is read, like
 :mod:`softib.workloads.jobs`.
 """
 
@@ -90,7 +90,7 @@ AnyFault = Annotated[
 FAULTS: dict[str, type[Fault]] = {
     str(c.model_fields["kind"].default): c for c in (LinkDown, LinkUp, Ber, Downgrade, SlowPort, SwitchDown, SwitchUp)
 }
-"""Class of each fault by name."""
+"""Kind of fault → its class."""
 
 
 class Management(BaseModel):
@@ -102,9 +102,13 @@ class Management(BaseModel):
     agent: Time = Field(10_000_000, description="time of a device to answer a MAD (an assumption)")
     forward: Time = Field(5_000_000, description="time of a switch to forward a directed SMP (an assumption)")
     manager: Time = Field(5_000_000, description="time from the arrival of a MAD at the manager to its response")
-    window: Annotated[int, Field(ge=1, le=4096)] = Field(4, description="SMPs on the wire, as OpenSM's max_wire_smps")
-    timeout: Time = Field(200_000_000_000, description="until a MAD is repeated, as OpenSM's transaction_timeout")
-    retries: Annotated[int, Field(ge=0, le=100)] = Field(3, description="as OpenSM's transaction_retries")
+    window: Annotated[int, Field(ge=1, le=4096)] = Field(
+        4, description="maximum number of SMPs in flight, as OpenSM's max_wire_smps"
+    )
+    timeout: Time = Field(200_000_000_000, description="time until a MAD is repeated, as OpenSM's transaction_timeout")
+    retries: Annotated[int, Field(ge=0, le=100)] = Field(
+        3, description="number of times a MAD is repeated, as OpenSM's transaction_retries"
+    )
     vl15_packets: Annotated[int, Field(ge=1, le=100_000)] = Field(
         8, description="packets in the VL15 buffer of a port; more are dropped (VL15Dropped)"
     )
@@ -114,7 +118,7 @@ def fault_of(given: Mapping[str, Any] | str) -> Fault:
     """Return a fault from Python (``{"at": "20us", "kind": "link-down", "where": "leaf-1[40]"}``) or a
     line of text (``20us link-down leaf-1[40] ber=1e-9``).
 
-    Raises :class:`UnknownName` for a kind or option that does not exist (with similar names),
+    Raises :class:`UnknownName`, with similar names, for a kind or option that does not exist, and
     :class:`InputError` for a wrong value.
     """
     from pydantic import TypeAdapter
@@ -133,7 +137,8 @@ def fault_of(given: Mapping[str, Any] | str) -> Fault:
 
 
 def management_of(before: Management | None, given: Mapping[str, Any]) -> Management:
-    """Return ``before`` (None: the defaults) with changed settings. Raises as :func:`fault_of`."""
+    """Return the settings ``before`` (None: the defaults) with the changes in ``given``. Raises the errors of
+    :func:`fault_of`."""
     try:
         settings = Management.model_validate(dict(given))
         return (
@@ -147,7 +152,7 @@ def management_of(before: Management | None, given: Mapping[str, Any]) -> Manage
 
 
 def message_of_management(error: Any) -> str:
-    """Return the error of pydantic about a setting of the management plane as one line."""
+    """Convert pydantic's error about a setting of the management plane to one line."""
     key = str(error["loc"][-1])
     if error["type"] == "extra_forbidden":
         return str(UnknownName("key of management", key, Management.model_fields))
@@ -168,8 +173,7 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def message_of_fault(error: Any, loc: tuple[Any, ...]) -> str:
-    """Return the error of pydantic about a fault as one line; ``loc`` is the location inside the
-    fault."""
+    """Convert pydantic's error about a fault to one line; ``loc``: its location inside the fault."""
     if error["type"] == "union_tag_invalid":
         return str(UnknownName("kind of fault", str(error["ctx"]["tag"]), FAULTS))
     if error["type"] == "union_tag_not_found":

@@ -29,8 +29,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def read_file(path: Path) -> Workload:
-    """Read the workload in ``path``; file names in it are relative to its folder. Raises
-    :class:`InputError` in one line with file and line."""
+    """Read the workload file ``path``; file names in it are relative to its folder. Raises :class:`InputError`, one
+    line with file and line number."""
     from softib.plain_yaml import load_yaml
 
     data, lines = load_yaml(path, "workload file", "jobs:")
@@ -38,8 +38,8 @@ def read_file(path: Path) -> Workload:
 
 
 def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str, folder: Path) -> Workload:
-    """Return the workload of ``data``, which has the form of a file; file names in it are relative to
-    ``folder``. Raises the first error by ``order``; its message begins with ``place``."""
+    """Return the workload in ``data``, the content of a workload file; file names in it are relative to ``folder``. If
+    there are errors, raises the one that is first by ``order``; its message begins with the result of ``place``."""
     from pydantic import ValidationError
 
     from softib.workloads.registry import patterns, workload_file
@@ -70,7 +70,7 @@ def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str,
 
 
 def _in_folder(data: Any, folder: Path) -> Any:
-    """Return ``data`` with absolute paths of the settings, groups and machines that its jobs name."""
+    """Return ``data`` with absolute paths for the files of settings, groups and machines that its jobs name."""
     jobs = data.get("jobs") if isinstance(data, Mapping) else None
     if not isinstance(jobs, list):
         return data
@@ -83,8 +83,8 @@ def _in_folder(data: Any, folder: Path) -> Any:
 
 
 def _with_underscores(data: Any) -> tuple[Any, dict[str | int, str]]:
-    """Return ``data`` with the options of its jobs under the names of fields, and their original
-    spelling: both a command line and a file accept ``queue-depth``."""
+    """Return (``data`` with each option of its jobs renamed to the field, for example ``queue-depth`` to
+    ``queue_depth``; the original spelling of each option)."""
     written: dict[str | int, str] = {}
     jobs = data.get("jobs") if isinstance(data, Mapping) else None
     if not isinstance(jobs, list):
@@ -94,7 +94,7 @@ def _with_underscores(data: Any) -> tuple[Any, dict[str | int, str]]:
         if not isinstance(job, Mapping):
             return job
         names = {key: key.replace("-", "_") if isinstance(key, str) else key for key in job}
-        if len(set(names.values())) < len(names):  # both spellings of one option: an error
+        if len(set(names.values())) < len(names):  # one option in both spellings is an error
             return job
         written.update({name: key for key, name in names.items() if name != key})
         return {names[key]: value for key, value in job.items()}
@@ -111,8 +111,8 @@ def workload_schema() -> dict[str, Any]:
 
 
 def _path(error: Any) -> tuple[str | int, ...]:
-    """Return the location of an error in the file: pydantic inserts the pattern (of a fault: its
-    kind) between the job and its key."""
+    """Return the location of an error in the file, without the pattern (in a fault: the kind) that pydantic inserts
+    between the job and its key."""
     path = tuple(error["loc"])
     return (*path[:2], *path[3:]) if len(path) > 2 and path[0] in ("jobs", "faults") else path
 

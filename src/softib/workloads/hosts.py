@@ -1,5 +1,4 @@
-"""The hosts of a workload: end ports in the order of their names, and the selection of some of
-them."""
+"""The hosts on which a workload runs: end ports sorted by name, and the selection of some of them by name or number."""
 
 from __future__ import annotations
 
@@ -31,9 +30,9 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 @dataclass(frozen=True)
 class Hosts:
     """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`),
-    ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each link
-    (float64, 0: unknown; empty: all unknown). ``fabric`` and ``costs`` are the sources of
-    :attr:`profile`; ``measured``: measurements of these hosts, for :mod:`softib.workloads.trust`."""
+    ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each link (float64, 0:
+    unknown; an empty array: all are unknown). :attr:`profile` is computed from ``fabric`` and ``costs``. ``measured``:
+    measurements of these hosts, for :mod:`softib.workloads.trust`."""
 
     end: np.ndarray
     name: tuple[str, ...]
@@ -45,8 +44,8 @@ class Hosts:
 
     @cached_property
     def profile(self) -> DeviceProfile:
-        """Return the host costs of messages: those of the adapters' generation, overridden by
-        ``costs``; without a fabric those of EDR."""
+        """Return the costs of messages in the hosts: those of the adapters' generation (EDR without a fabric),
+        overridden by ``costs``."""
         from softib.sim.packet.profiles import PROFILES, host_figures
         from softib.sim.timing import profile_of
 
@@ -96,12 +95,12 @@ class Hosts:
 
     @cached_property
     def without_lid(self) -> frozenset[str]:
-        """The names of hosts and adapters without a LID; these are not in :attr:`name`."""
+        """The names of the hosts and adapters that have no LID, and so are not in :attr:`name`."""
         return frozenset() if self.fabric is None else names_without_lid(self.fabric)
 
 
 def rows_of(job: Job, hosts: Hosts) -> np.ndarray:
-    """Return the rows of the hosts that ``job`` runs on; all without its option ``hosts``. Raises
+    """Return the rows of the hosts on which ``job`` runs: those of its option ``hosts``, or all. Raises
     :class:`InputError` for unknown names."""
     if job.hosts is None:
         return np.arange(len(hosts))
@@ -121,7 +120,7 @@ def names_without_lid(fabric: Fabric) -> frozenset[str]:
 
 def hosts_of(fabric: Fabric, costs: Mapping[str, Any] | None = None) -> Hosts:
     """Return the hosts of ``fabric``, which has LIDs; ``costs`` as in the section ``hosts`` of a
-    fabric file. A node with several ports with a LID has ``name[port]`` for each."""
+    fabric file. If several ports of a node have a LID, each is a host named ``name[port]``."""
     from softib.fabric.end_ports import end_ports, port_gbps
 
     ends = end_ports(fabric)

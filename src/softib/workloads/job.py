@@ -1,4 +1,4 @@
-"""The base of all jobs of a workload, and types of options."""
+"""The base class of all jobs, and the types of their options."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Job(BaseModel):
         None, description="hosts: names, patterns (node-1*), ranges (0-15); default all"
     )
     start: Time = Field(0, description="time at which it begins")
-    fabric: str | None = Field(None, description="one of the file's fabrics, on which it runs; default: SOURCE")
+    fabric: str | None = Field(None, description="fabric of the file on which the job runs; default: SOURCE")
     sl: Annotated[int, Field(ge=0, le=15)] | None = Field(
-        None, description="service level; default: the path record's, else 0"
+        None, description="service level; default: that of the path record, otherwise 0"
     )
     seed: Annotated[int, Field(ge=0)] | None = Field(None, description="seed of random draws; default: that of the run")
-    rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: as fast as the port sends")
+    rate: Rate | None = Field(None, description="static rate of each path in Gb/s; default: the rate of the port")
     opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
         "write", description="operation of the work requests; transport ud supports only send"
     )
@@ -50,7 +50,7 @@ class Job(BaseModel):
     repost: Time = Field(0, description="time from the arrival of a send until its receive is posted again")
 
     first_word: ClassVar[str] = "size"
-    """Option that the value after ``pattern:`` sets."""
+    """The option that a value without a name sets, as in ``incast:64KB``."""
 
     @property
     def pattern_name(self) -> str:
@@ -64,7 +64,7 @@ class Job(BaseModel):
 
     @property
     def reduces(self) -> bool:
-        """Return whether switches reduce (aggregation nodes)."""
+        """Return whether the job uses reductions in switches (aggregation nodes)."""
         return False
 
     @property
@@ -73,7 +73,7 @@ class Job(BaseModel):
         return False
 
     def assumed_machine(self, hosts: Hosts) -> str:
-        """Return the name of the machine that a job assumes on ``hosts`` if it does not name one."""
+        """Return the name of the machine that is assumed for the job on ``hosts`` if it does not name one."""
         return ""
 
     @property
@@ -86,12 +86,12 @@ class Job(BaseModel):
         return []
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return further figures of the job for results, in addition to time and rate; the job took
-        ``took_us`` microseconds."""
+        """Return figures of the job in addition to time and rate, for results. ``took_us``: duration of the job in
+        microseconds."""
         return {}
 
     def key(self) -> dict[str, Any]:
-        """Return the job as plain values: equal for equal jobs."""
+        """Return the job as plain values, which are equal for equal jobs."""
         data = getattr(self, "_data", None)
         held = {} if data is None else {"data": getattr(data, "digest", None) or repr(data)}
         return {**self.model_dump(mode="json"), **held}
@@ -99,7 +99,7 @@ class Job(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _datagrams_are_sent(cls, given: Any) -> Any:
-        """Set the default to UD's only operation."""
+        """Use ``send`` as the default of ``opcode`` with transport UD, which has no other operation."""
         if isinstance(given, dict) and given.get("transport") == "ud":
             return {"opcode": "send", **given}
         return given
@@ -108,4 +108,4 @@ class Job(BaseModel):
 class Repeated(Job):
     """Base of patterns whose pairs may send several messages in a row."""
 
-    count: Number = Field(1, description="messages of each pair, one after another")
+    count: Number = Field(1, description="number of messages of each pair, one after another")

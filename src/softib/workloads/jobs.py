@@ -52,7 +52,7 @@ class Shift(Repeated):
     """host i sends to host i + k"""
 
     pattern: Literal["shift"] = "shift"
-    k: Annotated[int, Field(ge=1)] = Field(1, description="how far")
+    k: Annotated[int, Field(ge=1)] = Field(1, description="distance from a host to the host that it sends to")
 
 
 class AllToAll(Job):
@@ -60,7 +60,7 @@ class AllToAll(Job):
 
     pattern: Literal["all-to-all"] = "all-to-all"
     window: Annotated[int, Field(ge=0)] = Field(1, description="outstanding messages of a host; 0: all")
-    barrier: Yes = Field(False, description="all wait for all after each shift (fluid layer)")
+    barrier: Yes = Field(False, description="after each shift, all hosts wait for each other (fluid layer)")
 
 
 class RandomPairs(Job):
@@ -68,7 +68,7 @@ class RandomPairs(Job):
 
     pattern: Literal["random-pairs"] = "random-pairs"
     messages: Number | None = Field(None, description="number of messages; default: one for each host")
-    over: Time = Field(0, description="begin at random times within this span")
+    over: Time = Field(0, description="messages begin at random times within this span")
 
 
 class Bisection(Repeated):
@@ -102,12 +102,12 @@ class HotSpot(Repeated):
     senders: Number | None = Field(None, description="senders of the incast; default a quarter of the hosts")
     target: HostName | None = Field(None, description="the hot host; default the first")
     victim_sl: Annotated[int, Field(ge=0, le=15)] | None = Field(
-        None, description="service level of the victims; default: as the others"
+        None, description="service level of the victims; default: that of the incast"
     )
 
     @property
     def result_rows(self) -> int:
-        """Return 2: a row for the incast, and one for the victims."""
+        """Return 2: the incast and the victims each have a row."""
         return 2
 
 
@@ -116,10 +116,10 @@ class Pair(Job):
 
     source: HostName | None = Field(None, description="the client; default the first host")
     target: HostName | None = Field(None, description="the server; default the last host")
-    iterations: Number = Field(1000, description="messages, as perftest's -n")
+    iterations: Number = Field(1000, description="number of messages, as perftest's -n")
 
     def trusted(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return the reliability of the time."""
+        """Return the reliability of the predicted time ``took_us``."""
         from softib.workloads.trust import Case, trusted
 
         quantity = "latency" if self.pattern_name == "latency" else "bandwidth"
@@ -134,11 +134,11 @@ class Multicast(Repeated):
     pattern: Literal["multicast"] = "multicast"
     size: Size = Field(2048, description="bytes of a datagram, at most the path MTU")
     source: HostName | None = Field(None, description="the sender; default the first host")
-    receivers: Number | None = Field(None, description="members, drawn at random; default all others")
+    receivers: Number | None = Field(None, description="number of members, drawn at random; default: all other hosts")
     opcode: Literal["write", "write-with-imm", "send", "read", "atomic"] = Field(
-        "send", description="datagrams are sent"
+        "send", description="the only operation of datagrams"
     )
-    transport: Literal["rc", "uc", "ud"] = Field("ud", description="groups are of datagrams")
+    transport: Literal["rc", "uc", "ud"] = Field("ud", description="multicast exists only for datagrams")
 
 
 class Aggregation(Job):
@@ -148,7 +148,7 @@ class Aggregation(Job):
     pattern: Literal["aggregation"] = "aggregation"
     size: Size = Field(4096, description="bytes of each host's vector")
     tree: Literal["latency", "streaming"] = Field(
-        "latency", description="small operations, many at a time, or a stream of packets"
+        "latency", description="latency: small operations, many at a time; streaming: a stream of packets"
     )
 
     @property
@@ -166,11 +166,11 @@ class Latency(Pair):
 
     @property
     def directions(self) -> int:
-        """Return the number of messages of an iteration."""
+        """Return the number of messages in an iteration: 2 for a ping-pong, 1 for READs and atomics."""
         return 1 if self.opcode in ("read", "atomic") else 2
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return the figures that perftest prints: half of a round trip, the time of a read."""
+        """Return the latency that perftest prints: half of a round trip, or the whole time of a READ or atomic."""
         latency = {"latency_us": took_us / self.iterations / self.directions}
         return {"perftest": latency, **self.trusted(hosts, took_us)}
 
@@ -180,9 +180,9 @@ class Bandwidth(Pair):
 
     pattern: Literal["bandwidth"] = "bandwidth"
     size: Size = Field(65536, description="bytes of a message")
-    tx_depth: Number = Field(128, description="messages under way, as perftest's -t")
+    tx_depth: Number = Field(128, description="messages in flight on a queue pair, as perftest's -t")
     qps: Number = Field(1, description="queue pairs, as perftest's -q")
-    bidirectional: Yes = Field(False, description="both send, as perftest's -b")
+    bidirectional: Yes = Field(False, description="both hosts send, as perftest's -b")
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
         """Return the figures that perftest prints: average bandwidth and message rate of both
@@ -206,9 +206,9 @@ class Matrix(Job):
 
     pattern: Literal["matrix"] = "matrix"
     first_word: ClassVar[str] = "file"
-    file: str = Field(description="CSV of source,destination,bytes, or names along both sides")
+    file: str = Field(description="CSV: rows of source,destination,bytes; or a square with names along both sides")
     size: Size = Field(MAX_SIZE, description="entries with more bytes become several messages of at most this size")
-    _data: Any = PrivateAttr(None)  # a TrafficData instead of the file
+    _data: Any = PrivateAttr(None)  # a TrafficData that replaces the file
 
 
 class Trace(Job):
@@ -217,12 +217,15 @@ class Trace(Job):
 
     pattern: Literal["trace"] = "trace"
     first_word: ClassVar[str] = "file"
-    file: str = Field(description="the schedule, or the trace of one rank; those of the others are beside it")
+    file: str = Field(
+        description="the schedule, or the trace of one rank; the other ranks' files must be in its folder"
+    )
     ranks: Number | None = Field(
         None, description="number of ranks that run a Chakra trace of a single rank; default: all that fit on the hosts"
     )
     ranks_per_host: Number | None = Field(
-        None, description="ranks on each host, in order; default 1, of GPUs those of a node that the profile names"
+        None,
+        description="ranks on each host, in order; default 1; for GPUs, the number that a profile states for a node",
     )
     machine: str | None = Field(
         None,
@@ -241,13 +244,14 @@ class Trace(Job):
     dims: str | None = Field(
         None, description="Chakra: sizes of the dimensions of involved_dim, such as 4x2, the innermost first"
     )
-    send_overhead: Time = Field(0, description="time of the processor for each message sent")
-    receive_overhead: Time = Field(0, description="time of the processor for each message received")
+    send_overhead: Time = Field(0, description="processor time for each message sent")
+    receive_overhead: Time = Field(0, description="processor time for each message received")
     eager_limit: Size = Field(
-        MAX_SIZE, description="largest message that is sent without asking; larger ones are READ by the receiver"
+        MAX_SIZE,
+        description="largest message that is sent at once (eager); the receiver READs larger ones (rendezvous)",
     )
-    _data: Any = PrivateAttr(None)  # nodes of Chakra by rank instead of the file
-    _nodes: Any = PrivateAttr(None)  # those of the file
+    _data: Any = PrivateAttr(None)  # Chakra nodes by rank, which replace the file
+    _nodes: Any = PrivateAttr(None)  # Chakra nodes read from the file
 
     @property
     def assumes_machine(self) -> bool:
@@ -265,7 +269,7 @@ class Trace(Job):
         return "" if gpus is None else gpus.machine.name
 
     def notes(self, hosts: Hosts) -> list[str]:
-        """Return a note on the nodes of GPUs that the trace runs on."""
+        """Return a note that describes the nodes of GPUs on which the trace runs."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.traces.forms import notes_of
 
@@ -277,7 +281,9 @@ class OtherFabric(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     source: str = Field(description="a fabric, as SOURCE; a file is relative to the workload file")
-    network: str = Field("infiniband", description="or roce or tcp, with options as in roce,gbps=100 (packet layer)")
+    network: str = Field(
+        "infiniband", description="infiniband, roce or tcp, with options as in roce,gbps=100 (packet layer)"
+    )
     engine: str | None = Field(None, description="routing engine; default: that of the run")
 
 

@@ -1,4 +1,4 @@
-"""A machine file: one node of GPUs, host costs of messages, and measurements.
+"""A machine file describes one node of GPUs, the costs of messages in hosts, and measurements.
 
 ``softib calibrate`` writes it; ``machine=FILE`` of a job and ``softib simulate --machine FILE``
 read it.
@@ -26,7 +26,7 @@ Share = Annotated[float, Field(ge=0, lt=10, allow_inf_nan=False)]
 
 
 class Measured(BaseModel):
-    """One log used to calibrate the machine."""
+    """One benchmark log that was used to calibrate the machine."""
 
     model_config = ConfigDict(extra="forbid")
     name: str
@@ -37,13 +37,13 @@ class Measured(BaseModel):
     size: tuple[int, int]
     error: Share
     half: Share
-    """Half width of the range: the logarithm of measured over predicted time."""
+    """Half width of the range of log(measured time / predicted time)."""
     gpu: str = ""
     version: str = ""
 
 
 class MachineFile(BaseModel):
-    """Keys of the file. Without ``gpu`` it describes only hosts."""
+    """Keys of a machine file. A file without ``gpu`` describes only hosts."""
 
     model_config = ConfigDict(extra="forbid")
     gpu: str | None = None
@@ -89,7 +89,7 @@ def is_machine_file(name: str) -> bool:
 
 
 def read_machine(path: str | os.PathLike[str]) -> MachineFile:
-    """Read the machine in ``path``. Raises :class:`InputError` in one line with file and line."""
+    """Read the machine file ``path``. Raises :class:`InputError`, one line with file and line number."""
     from softib.plain_yaml import load_yaml
     from softib.sim.packet.profiles import host_figures
     from softib.workloads.parameters import section

@@ -1,4 +1,4 @@
-"""Jobs of workload files: collectives and point to point of MPI (:mod:`softib.workloads.mpi`)."""
+"""Jobs of workload files: MPI's collectives and point-to-point messages (:mod:`softib.workloads.mpi`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Mpi(Job):
     iterations: Number = Field(1, description="repetitions, one after another")
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return the reliability of the time."""
+        """Return the reliability of the predicted time ``took_us``."""
         from softib.workloads.trust import Case, trusted
 
         if self.machine == "tcp":
@@ -65,7 +65,7 @@ class Mpi(Job):
 
     @property
     def reduces(self) -> bool:
-        """Return whether switches reduce."""
+        """Return whether the job uses reductions in switches (algorithm ``sharp``)."""
         return self.algorithm == "sharp"
 
 

@@ -1,5 +1,5 @@
-"""Jobs of workload files: NCCL's collectives and training steps, on the GPUs of hosts
-(:mod:`softib.workloads.nccl`, :mod:`softib.workloads.training`)."""
+"""Jobs of workload files that run on GPUs: NCCL's collectives (:mod:`softib.workloads.nccl`) and training steps
+(:mod:`softib.workloads.training`)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = [
 
 
 def _whole(value: Any) -> Any:
-    """Convert an option of the command line from text."""
+    """Convert an option to an integer if it is text from the command line."""
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
 def _version(value: Any) -> Any:
-    """Return a version of NCCL 2, for example 2.19.3; YAML reads 2.8 as a number."""
+    """Return a version of NCCL, for example 2.19.3, as text. (YAML reads 2.8 as a number.)"""
     text = str(value)
     if not re.fullmatch(r"2\.\d{1,2}(\.\d{1,2})?", text):
         raise ValueError("use for example 2.19.3")
@@ -79,11 +79,11 @@ class Gpus(Job):
 
     @property
     def assumes_machine(self) -> bool:
-        """Return whether no machine is named."""
+        """Return whether the job names no machine."""
         return self.machine is None
 
     def assumed_machine(self, hosts: Hosts) -> str:
-        """Return the node assumed for the links of ``hosts``."""
+        """Return the name of the node that is assumed for the links of ``hosts``."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.nccl.job import assumed_machine
 
@@ -100,26 +100,26 @@ class Nccl(Gpus):
         "", description="ring, tree, collnet, nvls, nvls-tree, pat; default: NCCL's choice (NCCL_ALGO)"
     )
     protocol: str = Field("", description="ll, ll128, simple; default: NCCL's choice (NCCL_PROTO)")
-    sharp: Yes = Field(False, description="do the switches reduce (CollNet, NVLS between nodes)")
+    sharp: Yes = Field(False, description="whether the switches reduce (CollNet, NVLS between nodes)")
     detail: Literal["auto", "chunks", "flows"] = Field(
-        "auto", description="one flow a connection (auto, flows), or every chunk as a message"
+        "auto", description="auto, flows: one flow per connection; otherwise every chunk is a message"
     )
 
     @property
     def reduces(self) -> bool:
-        """Return whether switches reduce."""
+        """Return whether the job uses reductions in switches."""
         return self.sharp
 
     def notes(self, hosts: Hosts) -> list[str]:
-        """Return a note on combinations that would be much faster than NCCL's choice."""
+        """Return a note if another algorithm and protocol would be much faster than NCCL's choice."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.nccl.job import notes_of
 
         return notes_of(self, hosts.name, rows_of(self, hosts), hosts.gbps)
 
     def figures(self, hosts: Hosts, took_us: float) -> dict[str, Any]:
-        """Return the figures of nccl-tests (bandwidths, algorithm, protocol), and their
-        reliability."""
+        """Return the figures of nccl-tests (bandwidths, algorithm, protocol), and the reliability of the predicted
+        time."""
         from softib.workloads.hosts import rows_of
         from softib.workloads.nccl.job import figures_of, run_of
         from softib.workloads.trust import Case, trusted
@@ -184,7 +184,8 @@ class TrainingStep(Gpus):
     vocabulary: Number = Field(32_000, description="tokens in the vocabulary")
     batch: Number = Field(1024, description="sequences of a step, on all GPUs together")
     micro_batch: Number | None = Field(
-        None, description="sequences that a stage handles at once; default 1, of other models all of a GPU"
+        None,
+        description="sequences that a stage handles at once; default: 1; other models: all of a GPU",
     )
     tensor: Number = Field(1, description="GPUs that share each layer")
     pipeline: Number = Field(1, description="stages of layers")
@@ -192,7 +193,7 @@ class TrainingStep(Gpus):
     top_k: Number = Field(2, description="experts of a token")
     expert: Number = Field(1, description="GPUs that share the experts")
     tflops: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description="TFLOP/s of a GPU; default its data sheet's with bf16, without sparsity (H100: 989)"
+        None, description="TFLOP/s of a GPU; default: its data sheet's value for bf16 without sparsity (H100: 989)"
     )
     achieved: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = Field(
         None,
@@ -205,7 +206,7 @@ class TrainingStep(Gpus):
     operations: Count | None = Field(None, description="operations of such a model on one sample, forward and backward")
     buckets: Annotated[int, Field(ge=1, le=1000)] | None = Field(
         None,
-        description="pieces in which gradients are summed; default up to 8 of the size that Megatron-LM "
+        description="number of buckets in which gradients are summed; default: up to 8 of the size that Megatron-LM "
         "or DistributedDataParallel has, without overlap 1",
     )
     gradient_bytes: Annotated[Literal[2, 4], BeforeValidator(_whole)] = Field(2, description="bytes of a gradient")
@@ -215,9 +216,9 @@ class TrainingStep(Gpus):
         0, description="stage of ZeRO: replicas share optimizer states (1), gradients (2), weights (3)"
     )
     interleave: Number = Field(
-        1, description="chunks of layers of a stage, of which each micro-batch passes one after another (Megatron-LM)"
+        1, description="chunks of layers of a stage, which a micro-batch passes one after another (Megatron-LM)"
     )
-    heads: Number | None = Field(None, description="heads of attention; default: of 128 each")
+    heads: Number | None = Field(None, description="number of attention heads; default: heads of size 128")
     flash_attention: Yes = Field(True, description="one kernel computes attention, without writing its scores")
     megatron: dict[str, Any] | str | None = Field(
         None,
@@ -239,7 +240,7 @@ class TrainingStep(Gpus):
     @model_validator(mode="before")
     @classmethod
     def _settings(cls, given: Any) -> Any:
-        """Convert the settings of libraries to options."""
+        """Convert the settings of Megatron-LM and DeepSpeed to options."""
         from softib.workloads.training.settings import with_settings
 
         return with_settings(given) if isinstance(given, dict) else given

@@ -1,5 +1,5 @@
-"""The only file of measured and fitted parameters of libraries, processors and adapters
-(``parameters.yaml``): value, unit, source, and the data of the fit."""
+"""Reader of ``parameters.yaml``, which holds all measured and fitted parameters of libraries, processors and adapters:
+value, unit, source, and the measurements to which the value was fitted."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["Parameter", "Section", "section", "sections"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """``value`` in ``unit``; ``source`` as text; ``fitted_to``: names of datasets of measurements,
-    empty if the value is a published one."""
+    """``value`` in ``unit``; ``source`` as text; ``fitted_to``: names of the datasets to which the value was fitted,
+    empty if it was published."""
 
     value: float
     unit: str
@@ -27,7 +27,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Section:
-    """Parameters of one library or platform; ``section["latency"]`` is a value."""
+    """The parameters of one library or platform; ``section["latency"]`` returns a value."""
 
     name: str
     rows: Mapping[str, Parameter]

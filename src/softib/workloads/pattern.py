@@ -28,17 +28,17 @@ class JobMessages:
     """Messages of a job, one row each, between rows of :class:`~softib.workloads.hosts.Hosts`.
 
     ``src``, ``dst``, ``qp``: int64[n]; ``size``: bytes, a column or one number. ``waits[k]`` waits
-    for ``needs[k]``, both rows of this object. ``start_ps`` is added to the job's start. ``sl``,
-    ``opcode`` and ``rate_gbps``: None means the values of the job; ``delay_ps`` as in
-    :class:`~softib.sim.messages.Messages`. ``name`` is appended to the job's name in results.
+    for ``needs[k]``, both rows of this object. ``start_ps`` is added to the job's start. ``sl``, ``opcode`` and
+    ``rate_gbps``: None means the job's option; ``delay_ps`` as in :class:`~softib.sim.messages.Messages`. ``name`` is
+    appended to the job's name in results.
 
     * ``members``: hosts of the multicast group to which all messages go.
-    * ``reduces``: hosts of an all-reduce in the switches, whose messages follow from the fabric's trees. There is one
-      row for each of several all-reduces that divide the job's bytes equally (rails).
+    * ``reduces``: hosts of all-reduces in the switches, one row for each all-reduce (rail); they divide the job's bytes
+      equally. Their messages are made later, from the fabric's aggregation trees.
     * ``streams``: use streaming trees regardless of the job's option ``tree``.
     * ``requests`` int64[k, 2]: rows of requests and of their responses.
-    * ``serves`` int64 by row: the resource of its host that a computation occupies and that all jobs share, for
-      example a target's devices; 0: the job's own processor.
+    * ``serves`` int64 by row: a computation occupies this resource of its host, which all jobs share, for example the
+      devices of a target; 0: a processor that only this job uses.
     """
 
     src: np.ndarray
@@ -70,8 +70,7 @@ class Place:
     rng: np.random.Generator
 
     def target(self, text: HostName | None, default: int = 0) -> int:
-        """Return the row of the host named ``text``; for None that of the job's host number
-        ``default``."""
+        """Return the row of the host named ``text``; if it is None, the row of the job's host number ``default``."""
         return int(self.rows[default]) if text is None else self.hosts.row(text)
 
 
@@ -93,7 +92,7 @@ class Pattern:
 
     @property
     def doc(self) -> str:
-        """One line on the pattern."""
+        """Description of the pattern in one line."""
         return " ".join((self.job.__doc__ or "").split())
 
 

@@ -1,5 +1,4 @@
-"""softib's own patterns: sources and destinations of messages, their order, and their
-dependencies."""
+"""softib's patterns: the sources, destinations, order and dependencies of their messages."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def _pairs(src: np.ndarray, dst: np.ndarray, job: Any, name: str = "", sl: int |
 def _permutation(job: jobs.Permutation, at: Place) -> list[JobMessages]:
     mixed = at.rng.permutation(len(at.rows))
     still = np.flatnonzero(mixed == np.arange(len(mixed)))
-    if len(still) == 1:  # trade with any other
+    if len(still) == 1:  # exchange its destination with that of any other host
         other = (still[0] + 1) % len(mixed)
         mixed[[still[0], other]] = mixed[[other, still[0]]]
     elif len(still):
@@ -127,7 +126,8 @@ def _two(job: jobs.Pair, at: Place) -> tuple[int, int]:
 
 
 def _latency(job: jobs.Latency, at: Place) -> list[JobMessages]:
-    """Each message is posted when its program has seen the previous one; READs and atomics need no answer."""
+    """Return the messages of a ping-pong: a program posts a message when it has seen the previous one. READs and
+    atomics need no answering message."""
     a, b = _two(job, at)
     n = job.iterations * job.directions
     check_count(n, f"{job.iterations:,} round trips", "lower iterations")

@@ -1,4 +1,4 @@
-"""Workloads from Python objects: jobs as dicts, traffic as data, traces as Chakra messages."""
+"""Workloads from Python objects: jobs as dicts, traffic matrices as data, traces as Chakra's Node messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from softib.workloads.workload import Workload, job_of, read
 __all__ = ["workload_of"]
 
 HERE = "workload"
-"""Beginning of errors."""
+"""Location at the beginning of error messages."""
 
 
 def workload_of(given: Any) -> Workload:
@@ -47,7 +47,7 @@ def _file(data: Mapping[str, Any]) -> Workload:
 
 
 def _together(given: Sequence[Any]) -> Workload:
-    """Return several workloads as one; their jobs start together."""
+    """Return the workloads ``given`` as one workload."""
     works = [_file({"jobs": [one]}) if isinstance(one, Mapping) else read(one) for one in given]
     if any(work.fabrics for work in works):
         raise InputError(f"{HERE}: an item of a list has its own fabrics; use {{'jobs': […], 'fabrics': {{…}}}}")
@@ -57,7 +57,8 @@ def _together(given: Sequence[Any]) -> Workload:
 
 
 def _chakra(ranks: Sequence[Sequence[Any]]) -> Workload:
-    """Return the Node messages of each rank, without a leading GlobalMetadata."""
+    """Return the workload of a Chakra trace: the Node messages of each rank, which a GlobalMetadata message may
+    precede."""
     from softib.workloads.traces.chakra import node_of
 
     name = "Chakra trace"

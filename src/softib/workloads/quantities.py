@@ -38,8 +38,8 @@ def _whole(text: str) -> int:
 
 Size = Annotated[int, _with(_whole, "2MB, 64KiB or 4096"), Field(ge=1, le=MAX_SIZE)]
 Volume = Annotated[int, _with(_whole, "256MB, 4GiB or 4096"), Field(ge=1, le=MAX_VOLUME)]
-"""Bytes of several messages together."""
+"""Type of the total bytes of several messages."""
 Count = Annotated[float, _with(size_of, "25.6M, 7G or 25600000"), Field(ge=1, le=1e21)]
-"""A count, with the same multiples as a size."""
+"""Type of a count, which may have the multiples of a size (25.6M)."""
 Time = Annotated[int, _with(time_ps_of, "10us or 1.5ms"), Field(ge=0, le=1 << 62)]
 Rate = Annotated[float, _with(rate_of, "25 or 25Gb/s"), Field(gt=0)]

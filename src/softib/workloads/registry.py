@@ -1,5 +1,5 @@
-"""The patterns of workloads: softib's own, and those of installed packages (entry points of the
-group ``softib.workloads``).
+"""The patterns of workloads: those of softib, and those of installed packages (entry points of the group
+``softib.workloads``).
 
 An entry point has the pattern's name, and its value is a
 :class:`~softib.workloads.pattern.Pattern`.
@@ -33,7 +33,7 @@ GROUP = "softib.workloads"
 
 @cache
 def patterns() -> Mapping[str, Pattern]:
-    """Return all patterns by name, softib's own first. Warns about entry points that cannot be
+    """Return all patterns by name, those of softib first. Warns about entry points that cannot be
     used."""
     built_in = {pattern.name: pattern for pattern in PATTERNS}
     installed = extensions(GROUP, built_in, _check)
@@ -94,7 +94,7 @@ def job_messages(job: Job, hosts: Hosts, seed: int) -> list[JobMessages]:
 
 
 def _check_messages(m: JobMessages, hosts: int) -> None:
-    """Raise ValueError for columns of a package's pattern that do not fit together."""
+    """Raise ValueError if the columns of messages from a package's pattern are inconsistent."""
     n = len(m.src)
     for name, column, end in (("src", m.src, hosts), ("dst", m.dst, hosts), ("qp", m.qp, n + 1)):
         column = np.asarray(column)

@@ -18,28 +18,28 @@ from softib.workloads.units import size_of
 __all__ = ["NAME", "TrafficData", "traffic_data"]
 
 NAME = "traffic"
-"""Name of the traffic in messages and results."""
+"""Name of the traffic in error messages and results."""
 FORMS = (
     "traffic is {(source, destination): bytes}, {source: {destination: bytes}}, rows of (source, "
     "destination, bytes), a DataFrame with columns source, destination, bytes, or a "
     "square array over all hosts"
 )
 SOURCE, DESTINATION, SIZE = ("source", "src", "from"), ("destination", "dst", "dest", "to"), ("bytes", "size")
-"""Accepted names of columns; the first match counts."""
+"""Accepted names of each column; the first name that a table has is used."""
 Entry = tuple[str, Any, Any, float]
 
 
 @dataclass(frozen=True)
 class TrafficData:
-    """``entries``: location for error messages, source, destination (names, or rows of the hosts) and
-    bytes; or ``square``: bytes from each host to each other."""
+    """Either ``entries``: (location for error messages, source, destination, bytes), where hosts are names or rows; or
+    ``square``: the bytes from each host to each other host."""
 
     entries: tuple[Entry, ...] = ()
     square: np.ndarray | None = None
 
     def matrix(self, names: Sequence[str], without_lid: Collection[str] = ()) -> TrafficMatrix:
-        """Return the matrix over hosts by ``names``. Raises :class:`InputError` for an unknown name,
-        and for an array of a different size."""
+        """Return the matrix over the hosts ``names``. Raises :class:`InputError` for an unknown name, and if the size
+        of the array is not the number of hosts."""
         flows, hosts = Flows(), HostRows(names, without_lid)
         if self.square is not None:
             n = len(self.square)
@@ -56,7 +56,7 @@ class TrafficData:
 
     @property
     def digest(self) -> str:
-        """Return a digest, equal for equal traffic."""
+        """Return a digest, which is equal for equal traffic."""
         parts = repr(self.entries).encode(), b"" if self.square is None else self.square.tobytes()
         return hashlib.sha256(b"".join(parts)).hexdigest()[:32]
 
@@ -83,8 +83,8 @@ def traffic_data(given: Any) -> TrafficData:
 
 
 def _is_row(row: Any) -> bool:
-    """Return whether this is a flow, not a row of a square array: a tuple, or three values that
-    begin with a name."""
+    """Return whether ``row`` is a flow (a tuple, or three values of which the first is a name), not a row of a square
+    array."""
     return isinstance(row, tuple) or (isinstance(row, list) and len(row) == 3 and isinstance(row[0], str))
 
 
@@ -100,8 +100,8 @@ def _mapping(given: Mapping[Any, Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _frame(given: Any) -> TrafficData:
-    """Read a DataFrame of pandas, polars or softib: one row per flow, or names of destinations
-    along the top."""
+    """Read a DataFrame of pandas, polars or softib. It has a row for each flow, or a row for each source and a column
+    for each destination."""
     names = list(given.columns)
     column = lambda name: _list(given[name])
     if _named(names, SOURCE) and _named(names, DESTINATION):

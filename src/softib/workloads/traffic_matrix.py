@@ -1,5 +1,5 @@
-"""A traffic matrix from a file: bytes from each host to each other. ``docs/prediction.md``
-describes its two forms."""
+"""A traffic matrix from a file: the bytes from each host to each other host. ``docs/prediction.md`` describes the two
+forms of the file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TrafficFile:
     rows: Rows
 
     def matrix(self, names: Sequence[str], without_lid: Collection[str] = ()) -> TrafficMatrix:
-        """Return the matrix over hosts by ``names``. Raises as :func:`matrix_of`."""
+        """Return the matrix over the hosts ``names``. Raises the errors of :func:`matrix_of`."""
         return matrix_of(self.path, self.rows, names, without_lid)
 
 
@@ -54,7 +54,7 @@ def read_traffic(path: str | Path) -> TrafficFile:
 
 
 def matrix_of(path: str | Path, rows: Rows, names: Sequence[str], without_lid: Collection[str] = ()) -> TrafficMatrix:
-    """Return the matrix of ``rows`` (from :func:`read_rows`) over hosts by ``names``. Raises
+    """Return the matrix in ``rows`` (from :func:`read_rows`) over the hosts ``names``. Raises
     :class:`InputError` in one line with file and line for an unknown host, a bad size, and a row
     with too many or too few cells. No row is skipped silently."""
     hosts = HostRows(names, without_lid)
@@ -62,7 +62,7 @@ def matrix_of(path: str | Path, rows: Rows, names: Sequence[str], without_lid: C
     if not hosts.known(cells[0]) and (len(cells) > 3 or not cells[0].strip() or all(map(hosts.known, cells[1:]))):
         return _dense(path, rows, hosts)
     if len(cells) == 3 and not hosts.known(cells[0]) and not _is_size(cells[2]):
-        rows = rows[1:]  # the names of the columns
+        rows = rows[1:]  # the first row has the names of the columns
     return _listed(path, rows, hosts)
 
 
@@ -101,7 +101,7 @@ def _is_size(text: str) -> bool:
 
 class HostRows:
     """Rows of hosts by name: the name of an adapter, or of a host with all its adapters. ``without_lid``: names of
-    others that the fabric has."""
+    adapters and hosts of the fabric that have no LID."""
 
     def __init__(self, names: Sequence[str], without_lid: Collection[str] = ()):
         self.names, self.without_lid = names, without_lid

@@ -1,9 +1,8 @@
-"""Reliability of a predicted time: whether such a case was measured, and the range that contains
-nine of ten measurements.
+"""Reliability of a predicted time: whether similar cases were measured, and the range in which nine of ten measurements
+are.
 
-``measured.yaml`` has the measured cases and, for each library, the deviation between measured and
-predicted times: for the datasets themselves, and for machines left out of every fit. ``make
-validate`` writes it.
+``measured.yaml`` lists the measured cases. For each library it also has the deviations of measured from predicted
+times, separately for the datasets used in fits and for machines that no fit used. ``make validate`` writes it.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ __all__ = ["CLASSES", "Case", "Dataset", "Trust", "trust_in", "trusted"]
 
 MEASURED, INTERPOLATED, NEVER = "measured", "interpolated", "never measured"
 WIDER = 2.0
-"""Factor by which the range of machines left out is widened, on a logarithmic scale, for a case
-unlike all datasets. It is an assumption and cannot be measured."""
+"""For a case unlike all datasets, the range of machines that no fit used is widened by this factor on a logarithmic
+scale. The factor is an assumption; it cannot be measured."""
 CLASSES = (32 << 10, 1 << 20, 64 << 20)
-"""Upper limits in bytes of the size classes with separate ranges; the last class is above."""
+"""Upper limits in bytes of the size classes that have separate ranges. A further class has no limit."""
 BEYOND = 2.0
 """A prediction counts as interpolated up to this factor times the largest measured number of nodes."""
 
@@ -48,8 +47,8 @@ class Case:
 @dataclass(frozen=True)
 class Dataset:
     """Measurements of one cluster: fields as in :class:`Case`, with the smallest and largest
-    ``nodes`` and ``size``; ``error``: mean error of its predictions. ``half``: half width of its range,
-    for a machine's own measurements (0: use the library's)."""
+    ``nodes`` and ``size``; ``error``: mean error of its predictions. ``half``: half width of the range if the machine
+    was calibrated with this dataset (0: use the library's range)."""
 
     name: str
     library: str
@@ -114,8 +113,7 @@ def _read() -> tuple[tuple[Dataset, ...], Mapping[str, Mapping[str, Sequence[flo
 
 def trust_in(case: Case, of_machine: Sequence[Dataset] = ()) -> Trust | None:
     """Return the reliability of a prediction of ``case``; None without measurements of its
-    library. ``of_machine``: the machine's own measurements, which are preferred over others that
-    are equally similar."""
+    library. ``of_machine``: measurements of this machine, which are preferred over others that are equally similar."""
     datasets, ranges = _read()
     measured = [d for d in (*of_machine, *datasets) if d.library == case.library]
     if not measured:
@@ -131,13 +129,13 @@ def trust_in(case: Case, of_machine: Sequence[Dataset] = ()) -> Trust | None:
 
 
 def trusted(case: Case, took_us: float, of_machine: Sequence[Dataset] = ()) -> dict[str, Any]:
-    """Return ``{"trust": …}`` for a result, empty without measurements of its library."""
+    """Return ``{"trust": …}`` for a result; {} if there are no measurements of the library."""
     trust = trust_in(case, of_machine)
     return {} if trust is None else {"trust": trust.of(took_us)}
 
 
 def _apart(d: Dataset, case: Case) -> float:
-    """Return the ratio of the nodes of ``case`` to the nearest number in ``d``."""
+    """Return how far the number of nodes of ``case`` is outside the range of ``d``, as a ratio; at most 1 inside it."""
     least, most = d.nodes
     return max(least / case.nodes, case.nodes / most)
 

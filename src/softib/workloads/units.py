@@ -47,8 +47,8 @@ def rate_of(text: str) -> float:
 
 
 def _finite(text: str) -> float:
-    """Return the number. Raises ValueError for a number beyond 10^290 (``1e400``), which a unit
-    could turn into infinity."""
+    """Return ``text`` as a number. Raises ValueError for a number above 10^290, because its product with a unit could
+    be infinite."""
     value = float(text)
     if not math.isfinite(value) or value > LARGEST:
         raise ValueError(text)

@@ -43,9 +43,9 @@ class WorkloadMessages(NamedTuple):
 
 @dataclass(frozen=True)
 class Workload:
-    """Jobs that run together, and faults during the run. ``management``: None means the defaults.
-    ``fabrics``: other fabrics that jobs name. :meth:`of` creates a workload from text, a file or
-    data; ``simulate``, ``compare`` and ``sweep`` also accept all of these.
+    """Jobs that run together, and faults during the run. ``management``: settings of the management plane (None: the
+    defaults). ``fabrics``: other fabrics on which jobs run. :meth:`of` creates a workload from text, a file or data;
+    ``simulate``, ``compare`` and ``sweep`` also accept all of these.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Workload:
         (``{"pattern": "incast", "size": "64KB"}``); a list of jobs; traffic: ``{(source,
         destination): bytes}``, ``{source: {destination: bytes}}``, rows, a DataFrame of pandas or
         polars with columns source, destination, bytes, or a square array over all hosts; or a list
-        of the Node messages of each rank of a Chakra trace. ``name``: in results.
+        of the Node messages of each rank of a Chakra trace. ``name``: the workload's name in results.
 
         Raises :class:`UnknownName` and :class:`InputError`, one line each.
 
@@ -90,7 +90,7 @@ class Workload:
     def messages(self, hosts: Hosts, seed: int = 0) -> WorkloadMessages:
         """Return the messages on ``hosts``, and the names of their jobs.
 
-        Raises :class:`InputError` if a job does not fit the hosts, :class:`LimitError` for more
+        Raises :class:`InputError` if a job cannot run on these hosts, :class:`LimitError` for more
         messages than :data:`~softib.workloads.pattern.MAX_MESSAGES`.
         """
         from softib.workloads.registry import job_messages
@@ -121,8 +121,8 @@ class Workload:
         return replace(self, faults=(*self.faults, *added), management=management_of(self.management, management or {}))
 
     def on_machine(self, path: str) -> Workload:
-        """Return the workload with those GPU jobs that name no machine placed on the machine of the
-        file ``path``. It is unchanged if the file describes only hosts, or without ``path``."""
+        """Return the workload with the machine of the file ``path`` set in all GPU jobs that name no machine. If
+        ``path`` is empty or the file describes only hosts, the workload is unchanged."""
         from softib.workloads.machine_file import read_machine
 
         if not path or read_machine(path).gpu is None:
@@ -130,27 +130,26 @@ class Workload:
         return self._on(lambda job: path)
 
     def on_assumed_machines(self, hosts: Hosts) -> Workload:
-        """Return the workload with those GPU jobs that name no machine placed on the machine
-        assumed for ``hosts``; it stays the same when links change."""
+        """Return the workload with the machine that is assumed for ``hosts`` set in all GPU jobs that name no machine,
+        so that the machine stays the same when links change."""
         return self._on(lambda job: job.assumed_machine(hosts))
 
     def _on(self, machine_of: Callable[[Job], str]) -> Workload:
-        """Return the workload with those jobs that name no machine placed on the machines that
-        ``machine_of`` returns."""
+        """Return the workload with the machine that ``machine_of`` returns set in each job that names no machine."""
         placed = (
             job.model_copy(update={"machine": machine_of(job)}) if job.assumes_machine else job for job in self.jobs
         )
         return replace(self, jobs=tuple(placed))
 
     def notes(self, hosts: Hosts) -> list[str]:
-        """Return the assumptions of the jobs on ``hosts``, with the job's name if there are
-        several jobs."""
+        """Return the assumptions of the jobs on ``hosts``, one line each; with several jobs, a line begins with the
+        job's name."""
         named = len(self.jobs) > 1
         return [f"{job.name}: {note}" if named and job.name else note for job in self.jobs for note in job.notes(hosts)]
 
     def figures(self, hosts: Hosts, ended_us: list[float | None]) -> list[dict[str, Any]]:
-        """Return for each row of results the figures specific to its job's pattern; empty if the
-        job did not end (None or NaN)."""
+        """Return, for each row of results, the figures that only its job's pattern has; {} if the job did not end
+        (``ended_us`` is None or NaN)."""
         rows: list[dict[str, Any]] = []
         for job in self.jobs:
             end = ended_us[len(rows)] if len(rows) < len(ended_us) else None
@@ -161,7 +160,7 @@ class Workload:
 
     @property
     def reduces(self) -> bool:
-        """Return whether a job all-reduces in the switches."""
+        """Return whether any job uses reductions in switches."""
         return any(job.reduces for job in self.jobs)
 
     @property
@@ -199,7 +198,7 @@ def read(source: Any) -> Workload:
 
 
 def is_workload(text: str) -> bool:
-    """Return whether :func:`read` takes ``text`` for a workload: a pattern with its options, a trace, or a file of
+    """Return whether :func:`read` would read ``text`` as a workload: a pattern with its options, a trace, or a file of
     jobs."""
     from softib.workloads.registry import patterns
 
@@ -210,7 +209,8 @@ def is_workload(text: str) -> bool:
 
 
 def _is_trace(text: str) -> bool:
-    """Return whether ``text`` is a trace's file, by its suffix; a profile of PyTorch by its first key."""
+    """Return whether ``text`` is the file of a trace. Its suffix decides; a JSON file is a trace if it begins like a
+    profile of PyTorch."""
     if text.startswith("trace:") or Path(text).suffix in TRACES:
         return not text.startswith("trace:")
     profile = uncompressed_name(text).suffix == ".json" and Path(text).is_file()
@@ -226,15 +226,15 @@ def _refuse_traces(path: Path) -> None:
 
 def parse(text: str) -> Workload:
     """Return the workload of a line of text: ``permutation``, ``permutation:2MB``,
-    ``incast:64KB,senders=16,start=10us``, ``mpi-barrier,ranks=4``: a pattern, its size, its options. Raises
-    :class:`UnknownName` for a pattern or option that does not exist (with similar names), :class:`InputError` for a
-    wrong value.
+    ``incast:64KB,senders=16,start=10us``, ``mpi-barrier,ranks=4``. The line has a pattern, its size, and its options.
+    Raises :class:`UnknownName` for a pattern or option that does not exist (with similar names), :class:`InputError`
+    for a wrong value.
     """
     from softib.workloads.registry import patterns
 
     by_name = patterns()
     pattern, colon, rest = text.partition(":")
-    if "," in pattern:  # options alone: mpi-barrier,ranks=4
+    if "," in pattern:  # options without a size: mpi-barrier,ranks=4
         pattern, colon, rest = text.partition(",")
     pattern = pattern.strip()
     if pattern not in by_name:
@@ -276,7 +276,7 @@ def job_of(pattern: str, given: dict[str, Any], where: str) -> Job:
 
 
 def message_of(error: Any, kind: type[Job] | None) -> str:
-    """Return the error of one option, and the fix."""
+    """Return one line with the error of one option, and how to fix it."""
     key = str(next((p for p in reversed(error["loc"]) if isinstance(p, str)), ""))
     if error["type"] == "extra_forbidden" and kind is not None:
         names = [f for f in kind.model_fields if f != "pattern"]
@@ -348,8 +348,8 @@ def _joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
 
 
 def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
-    """Return ``qp`` with one queue for each resource shared by all jobs of a host, so that requests
-    wait for it in order of arrival."""
+    """Return ``qp``, where all computations on a resource that a host's jobs share get one number, so that they use the
+    resource one after another."""
     shared = serves > 0
     if shared.any():
         key = host[shared].astype(np.int64) << 8 | serves[shared]

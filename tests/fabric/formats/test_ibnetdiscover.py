@@ -336,7 +336,7 @@ def test_ports_form_of_real_exporters(shared_data: Path) -> None:
     assert three.fabric.node_names() == ["Infiniscale-IV Mellanox Technologies"] and three.problems == []
 
 
-@pytest.mark.parametrize("content", [b"", b"\n \t\r\n", b"\0" * 1000])
+@pytest.mark.parametrize("content", [b"", b"\n \t\r\n"])
 def test_empty(read, content: bytes) -> None:
     with pytest.raises(UnreadableFile, match="empty"):
         read(content)

@@ -200,7 +200,7 @@ def test_every_verb_judges_each_subnet_or_names_it(softib, stock):
     assert len(set(lids.values())) < len(lids), "else there is nothing to confuse"
 
     found = _printed(softib, "check", "two", "--json", code=1)["findings"]
-    assert [one["code"] for one in found] == ["subnets-apart"]
+    assert [one["code"] for one in found] == ["subnets-apart", "sm-no-standby", "sm-no-standby"]
     routed = _printed(softib, "route", "two", "--json")
     assert routed["unreachable"] == routed["switch_unreachable"] == routed["ports_without_lid"] == 0
     assert [(o["host_ports"], o["unreachable"]) for o in routed["other_subnets"]] == [(3, 0)]

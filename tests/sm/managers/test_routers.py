@@ -142,7 +142,8 @@ def test_a_bad_prefix_route_is_one_line(bad):
 
 
 def test_the_options_file_names_prefix_routes(tmp_path):
-    routes = tmp_path / "prefix-routes.conf"
+    routes = tmp_path / "opensm" / "prefix-routes.conf"
+    routes.parent.mkdir()
     conf = tmp_path / "opensm.conf"
     conf.write_text(f"prefix_routes_file {routes}\n")
     notes: list[str] = []

@@ -112,6 +112,23 @@ def test_wrong_requests(storage, words, message):
     assert message in storage.nvme(*words, code=2).stderr
 
 
+def test_a_refused_read_keeps_the_previous_file(storage):
+    kept = storage.folder / "kept.bin"
+    kept.write_text("yesterday's")
+    for options in (("--offset", "3", "--size", "4k"), ("--offset", "64M", "--size", "4k"), ("--namespace", "9")):
+        storage.nvme("read", *options, "--to", "kept.bin", code=2)
+        assert kept.read_text() == "yesterday's"
+    storage.nvme("read", "--size", "4k", "--to", "kept.bin")
+    assert kept.read_bytes() == disk_bytes(storage, 0, 4096)
+    printed = subprocess.run(
+        storage.words(HOST, "nvme", "read", storage.target_address, "--size", "4k"),
+        env=storage.env,
+        capture_output=True,
+        timeout=120,
+    )
+    assert printed.stdout == kept.read_bytes()
+
+
 def test_addresses_without_a_target(storage):
     assert "no target listens there" in storage.nvme("list", code=2, address=storage.address(OTHER)).stderr
     assert "not an IPv4 address" in storage.nvme("list", code=2, address="nosuch").stderr
@@ -210,8 +227,9 @@ def test_a_read_only_file(storage):
 
 
 def test_a_port_in_use(storage):
+    (storage.folder / "kept.pcap").write_text("yesterday's")
     done = subprocess.run(
-        storage.words(TARGET, "target", "disk.img"),
+        storage.words(TARGET, "target", "disk.img", "--pcap", "kept.pcap"),
         env=storage.env,
         cwd=storage.folder,
         capture_output=True,
@@ -220,6 +238,7 @@ def test_a_port_in_use(storage):
     )
     assert done.returncode == 2
     assert "port 4420 is in use" in done.stderr
+    assert (storage.folder / "kept.pcap").read_text() == "yesterday's"
 
 
 def test_a_target_that_ends_is_named(storage):

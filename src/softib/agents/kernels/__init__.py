@@ -1,2 +1,2 @@
-"""The agents, by hardware part, as compiled kernels: SMA, PMA, PortInfo, keys, partitions,
-counters, links and their faults."""
+"""The agents as compiled kernels, one module per hardware part: SMA, PMA, PortInfo, keys,
+partitions, counters, links and their faults."""

@@ -1,7 +1,6 @@
-"""Application packets that a port dropped: its counters, and the traps for wrong keys (IBA 7.7,
-10.2, 13.4.9). The indices of a cell are those of ``preload/verbs/fabric/traffic.h`` (a test
-compares them). The columns that only the daemon uses are those of
-:data:`softib.live.verbs.traffic.Cells`."""
+"""Count application packets that a port dropped, and raise the traps for wrong keys (IBA 7.7, 10.2,
+13.4.9). Indices into a cell are those of ``preload/verbs/fabric/traffic.h`` (a test compares them).
+Columns that only the daemon uses are those of :data:`softib.live.verbs.traffic.Cells`."""
 
 import numpy as np
 
@@ -35,16 +34,17 @@ from softib.agents.kernels.route import DLID_MAPPING, INACTIVE, RELAY_ERRORS, XM
 from softib.fabric.counters import DETAIL_COUNTERS
 from softib.iba.smp import PortInfo
 
-# Indices (uint32, uint64) in a cell; SOFTIB_* constants.
+# Indices into a cell (uint32 and uint64), and other SOFTIB_* constants.
 CHUNK, LINKS_ROOM = 64, 40
 MAX_LINKS = 128
-"""SV_PATH_LINKS; a multicast tree has no more links than there are ports."""
+"""SV_PATH_LINKS. A multicast tree cannot have more links than there are ports."""
 FREE, TAKEN, LIVE, RETIRED, MORE = range(5)
 STATE, NEXT, LINKS, DROP, KINDS, LIDS, KEY, QP, CORRUPTED, EGRESS = 0, 1, 3, 5, 7, 8, 9, 10, 14, 24
 PACKETS, DWORDS = 8, 10
 OWNER, DIRTY = 0, 1
 HIGH, PACED = 6, 11
-"""Indices in the head of the file: the number of chunks ever claimed; and 1 if a program uses pacing."""
+"""Indices into the head of the file: the largest number of chunks that were in use; and whether a
+program uses pacing (1)."""
 CLOCK_WAIT = 1
 (
     INACTIVE_DROP,
@@ -60,7 +60,8 @@ CLOCK_WAIT = 1
     OVERRUN_DROP,
 ) = range(1, 12)
 LAST_TRAP, SEEN_CORRUPTED = 4, 5
-"""Columns of ``seen``: the time of this cell's last trap (ps); the corrupted packets, forward and back."""
+"""Columns of ``seen``: the time in ps of this cell's last trap; the numbers of corrupted packets,
+forward and back."""
 
 
 MTU_DISCARDS, VL_MAPPING = (
@@ -73,13 +74,13 @@ BAD_PKEY, BAD_QKEY, BAD_SWITCH_PKEY = 257, 258, 259
 
 @inner
 def violate(t, end, at, packets):
-    """Increase a violation counter of PortInfo (16 bits)."""
+    """Increase a 16-bit violation counter of PortInfo."""
     put16(t.port_info[end], at, min(np.int64(0xFFFF), np.int64(get16(t.port_info[end], at)) + np.int64(packets)))
 
 
 @inner
 def trap(t, v, cell, port, number, now):
-    """Raise trap 257, 258 or 259 with the details of ``cell``; a cell raises one trap per
+    """Raise trap 257, 258 or 259 with the details of ``cell``. A cell raises at most one trap per
     SubnetTimeout (IBA 13.4.9)."""
     end = end_port(t, port)
     pause = np.int64(4_096_000) << np.int64(t.port_info[end, SUBNET_TIMEOUT_AT] & 31)
@@ -115,8 +116,8 @@ def trap(t, v, cell, port, number, now):
 
 @inner
 def drop(t, v, cell, direction, packets, dwords, now):
-    """Count packets that were lost in direction ``direction`` at the port named by the cell;
-    ``dwords`` is their total size in 4-byte units."""
+    """Count ``packets`` that were lost in ``direction`` at the port that the cell names. ``dwords``
+    is their total size in 4-byte units."""
     kind = np.int64(v.cells[cell, KINDS] >> np.uint32(8 * direction)) & 0xFF
     port = np.int64(v.cells[cell, DROP + direction])
     if kind == 0 or port >= t.port_peer.shape[0]:

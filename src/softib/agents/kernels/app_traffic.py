@@ -1,8 +1,8 @@
-"""Add the packets of applications to the counters of every port on their path. Layout:
-``preload/verbs/fabric/traffic.h``.
+"""Add the packets of applications to the counters of every port on their path.
+``preload/verbs/fabric/traffic.h`` declares the layout of cells.
 
-``v`` is :class:`softib.live.verbs.traffic.Cells`. Applications write everything in a cell, so rows
-and indices are checked before use. An invalid cell counts nothing.
+``v`` is :class:`softib.live.verbs.traffic.Cells`. Applications can write every byte of a cell, so
+rows and indices are checked before use. An invalid cell counts nothing.
 """
 
 import numpy as np
@@ -57,7 +57,7 @@ XMIT_WAIT = COUNTER_NAMES.index("port_xmit_wait")
 
 @inner
 def pass_links(t, v, cell, first, n, packets, dwords, multicast, now):
-    """Count packets on links ``first`` … ``first + n - 1`` of ``cell``."""
+    """Count ``packets`` on the links ``first`` … ``first + n - 1`` of ``cell``."""
     ip = np.int64(v.is_ip[v.cells[cell - cell % CHUNK, OWNER] & np.uint32(0xFFFF)])
     here, at = np.int64(cell), np.int64(0)
     level = np.int64(v.cells[cell, KINDS] >> np.uint32(24)) & 15
@@ -93,8 +93,8 @@ def pass_links(t, v, cell, first, n, packets, dwords, multicast, now):
 
 @inner
 def egress_at(t, v, cell, i):
-    """Return the row of the port through which packets of ``cell`` enter its link ``i``; -1 if the
-    cell has no such link."""
+    """Return the row of the port through which packets of ``cell`` are sent onto its link ``i``; -1
+    if the cell has no such link."""
     here = np.int64(cell)
     for _ in range(i // LINKS_ROOM):
         here = np.int64(v.cells[here, NEXT])
@@ -106,8 +106,8 @@ def egress_at(t, v, cell, i):
 
 @inner
 def corruption_rate(t, egress, octets):
-    """Return the probability that a packet of ``octets`` bytes is corrupted on the link behind ``egress``; accurate
-    only for small probabilities."""
+    """Return the probability that bit errors corrupt a packet of ``octets`` bytes on the link at
+    ``egress``. The result is accurate only for small probabilities."""
     if egress < 0:
         return 0.0
     a, b = rates_of_loss(t, np.int64(t.port_peer[egress]))
@@ -116,13 +116,14 @@ def corruption_rate(t, egress, octets):
 
 @inner
 def corrupt(t, v, cell, first, n, corrupted, packets, dwords, now):
-    """Count ``corrupted`` of ``packets`` as hit by bit errors on links ``first`` … ``first + n -
-    1`` of ``cell``. Each is assigned to one link with bit errors, in proportion to the links'
-    probabilities."""
+    """Count ``corrupted`` of ``packets`` as corrupted by bit errors on links ``first`` … ``first +
+    n - 1`` of ``cell``. Each corrupted packet is assigned to one link, with a probability
+    proportional to that of an error on this link."""
     if t.options[FAULTY] == 0 or n > MAX_LINKS:
         return
     octets = 4.0 * np.float64(dwords) / max(np.float64(packets), 1.0) + 2.0
-    packets = max(packets, np.uint64(corrupted))  # their counts may arrive slightly later
+    # the count of packets may be updated slightly later than the count of corrupted ones
+    packets = max(packets, np.uint64(corrupted))
     total = 0.0
     for i in range(first, first + n):
         total += corruption_rate(t, egress_at(t, v, cell, i), octets)
@@ -140,7 +141,8 @@ def corrupt(t, v, cell, first, n, corrupted, packets, dwords, now):
 
 @inner
 def fold_cell(t, v, cell, now):
-    """Add the packets that ``cell`` counted since the last call. Returns 1 if there were any."""
+    """Add to the counters all packets that ``cell`` counted since the last call. Return 1 if there
+    were any."""
     changed = 0
     for direction in range(2):
         packets, dwords = v.counts[cell, PACKETS + direction], v.counts[cell, DWORDS + direction]
@@ -176,7 +178,8 @@ def fold_cell(t, v, cell, now):
 
 @inner
 def free_cell(v, cell):
-    """Free a retired cell, and the cells of its further ports, for reuse. Their states are stored last."""
+    """Free a retired cell, and the cells that hold its additional ports. Their state is written
+    last."""
     for i in range(v.seen.shape[1]):
         v.seen[cell, i] = 0
     here = np.int64(v.cells[cell, NEXT])
@@ -189,7 +192,7 @@ def free_cell(v, cell):
 
 @inner
 def fold_link_waits(t, v):
-    """Count PortXmitWait at ports whose data waited for later links."""
+    """Count PortXmitWait at ports whose data had to wait for later links of its path."""
     for port in range(min(v.waited.shape[0], t.port_peer.shape[0])):
         waits = v.link_clocks[port, CLOCK_WAIT] - v.waited[port]
         if waits != np.uint64(0):
@@ -199,9 +202,11 @@ def fold_link_waits(t, v):
 
 @kernel(_nrt=False)
 def fold_cells(t, v, now):
-    """Bring the counters up to date. Returns the number of cells that counted packets.
+    """Add the packets of all cells to the counters. Return the number of cells that counted
+    packets.
 
-    Chunks that have not changed since the call before last are skipped (``v.watch``: changed at the last call).
+    A chunk that has changed neither in this call nor in the previous one is skipped (``v.watch``:
+    it changed in the previous call).
     """
     changed = 0
     if v.head[PACED] != 0:
@@ -224,7 +229,7 @@ def fold_cells(t, v, now):
 
 @kernel(_nrt=False)
 def retire_chunks(v, owner):
-    """Retire all open cells of the dead process ``owner``, to be folded again."""
+    """Retire all open cells of the dead process ``owner``, so that they are counted a last time."""
     for chunk in range(min(np.int64(v.head[HIGH]), v.watch.shape[0])):
         at = chunk * CHUNK
         if v.cells[at, OWNER] == owner:
@@ -236,7 +241,7 @@ def retire_chunks(v, owner):
 
 @kernel(_nrt=False)
 def free_chunks(v, owner):
-    """Free the chunks of a dead process, which have been folded."""
+    """Free the chunks of a dead process whose packets are counted."""
     for chunk in range(min(np.int64(v.head[HIGH]), v.watch.shape[0])):
         at = chunk * CHUNK
         if v.cells[at, OWNER] == owner:

@@ -1,7 +1,7 @@
 """Adaptive routing of a switch: ARInfo, groups, and the LIDs that use them (:mod:`softib.iba.vendor.ar`).
 
-``ar_info`` holds the values that Sets wrote; the capabilities of the device are added at each Get.
-A refused request changes nothing.
+``ar_info`` holds the values that Sets wrote; a Get adds the capabilities of the device. A request
+that is rejected changes nothing.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ CAPABLE = _image(
     group_cap=ar.AR_GROUPS,
     ar_version_cap=1,
 )
-"""uint8[64]: ARInfo as every switch with adaptive routing reports it."""
+"""uint8[64]: the ARInfo that every switch with adaptive routing reports."""
 SETTABLE = _all_ones(
     A.by_sl_en,
     A.no_fallback,
@@ -67,7 +67,8 @@ MASK_OCTETS = 32
 
 @inner
 def ar_switch(t, ingress):
-    """Return the row of the switch that owns ``ingress``; -1 if it cannot route adaptively."""
+    """Return the row of the switch that owns port ``ingress``; -1 if it does not support adaptive
+    routing."""
     node = t.port_node[ingress]
     switch = np.int64(t.switch_of_node[node])
     if switch >= 0:
@@ -79,7 +80,8 @@ def ar_switch(t, ingress):
 
 @inner
 def general_info_smp(t, m, ingress, modifier, is_set):
-    """Get GeneralInfo of the subnet management class (Mellanox parts); only its CapabilityMask is set."""
+    """Get GeneralInfo of the subnet management class (Mellanox devices). Only its CapabilityMask is
+    filled in."""
     node = t.port_node[ingress]
     if is_set or (t.vendor_id[node] != MELLANOX and not is_mellanox_part(np.int64(t.device_id[node]))):
         return BAD_ATTRIBUTE
@@ -91,7 +93,8 @@ def general_info_smp(t, m, ingress, modifier, is_set):
 
 @inner
 def ar_info(t, m, ingress, is_set):
-    """Get or Set ARInfo: a Set stores the settable components, and a group has one subgroup."""
+    """Get or Set ARInfo. A Set stores the components that may be set. Each group has one
+    subgroup."""
     switch = ar_switch(t, ingress)
     if switch < 0:
         return BAD_ATTRIBUTE
@@ -110,7 +113,7 @@ def ar_info(t, m, ingress, is_set):
 
 @inner
 def ports_exist(m, at, nports):
-    """Return whether the mask at ``at`` names only ports 1…``nports``."""
+    """Return whether the mask at ``at`` contains only ports 1…``nports``."""
     for bit in range(8 * MASK_OCTETS):
         if (m[at + MASK_OCTETS - 1 - bit // 8] >> (bit % 8)) & 1 and (bit == 0 or bit > nports):
             return False
@@ -143,7 +146,7 @@ def ar_group_table(t, m, ingress, modifier, is_set):
 
 @inner
 def ar_group_copy(t, m, ingress, modifier, is_set):
-    """Set ARGroupTableCopy: copy one group over ranges of other groups."""
+    """Set ARGroupTableCopy: copy one group to ranges of other groups."""
     switch = ar_switch(t, ingress)
     if switch < 0 or not is_set:
         return BAD_ATTRIBUTE
@@ -164,8 +167,8 @@ def ar_group_copy(t, m, ingress, modifier, is_set):
 
 @inner
 def ar_lft(t, m, ingress, modifier, is_set):
-    """Get or Set ARLinearForwardingTable: the state and group of 16 LIDs; their port is stored in
-    the LinearForwardingTable."""
+    """Get or Set ARLinearForwardingTable: the modes and groups of 16 LIDs. Their ports are stored
+    in the LinearForwardingTable."""
     switch = ar_switch(t, ingress)
     if switch < 0:
         return BAD_ATTRIBUTE

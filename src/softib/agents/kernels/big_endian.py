@@ -1,5 +1,5 @@
-"""Big-endian numbers in bytes. All results are int64, so that kernels never mix signed and unsigned
-integers (Numba would convert to float64)."""
+"""Read and write big-endian numbers in arrays of bytes. All results are int64, so that kernels
+never mix signed and unsigned integers, which Numba would convert to float64."""
 
 import numpy as np
 
@@ -8,25 +8,25 @@ from softib.jit import inner
 
 @inner
 def get8(b, i):
-    """The byte at ``i``."""
+    """Return the byte at ``i``."""
     return np.int64(b[i])
 
 
 @inner
 def get16(b, i):
-    """Two bytes at ``i``."""
+    """Return the two bytes at ``i``."""
     return (np.int64(b[i]) << 8) | np.int64(b[i + 1])
 
 
 @inner
 def get32(b, i):
-    """Four bytes at ``i``."""
+    """Return the four bytes at ``i``."""
     return (np.int64(b[i]) << 24) | (np.int64(b[i + 1]) << 16) | (np.int64(b[i + 2]) << 8) | np.int64(b[i + 3])
 
 
 @inner
 def get64(b, i):
-    """Eight bytes at ``i`` as uint64."""
+    """Return the eight bytes at ``i`` as uint64."""
     v = np.uint64(0)
     for j in range(8):
         v = (v << np.uint64(8)) | np.uint64(b[i + j])
@@ -77,7 +77,7 @@ def same(a, i, b, j, n):
 
 @inner
 def copy(dst, i, src, j, n):
-    """``dst[i:i+n] = src[j:j+n]``."""
+    """Copy ``src[j:j+n]`` to ``dst[i:i+n]``."""
     for x in range(n):
         dst[i + x] = src[j + x]
 
@@ -89,6 +89,6 @@ def _copy(dst, i, src, j, n):
 
 @inner
 def clear(dst, i, n):
-    """``dst[i:i+n] = 0``."""
+    """Set ``dst[i:i+n]`` to 0."""
     for x in range(n):
         dst[i + x] = 0

@@ -1,5 +1,5 @@
-"""The congestion control agent (IBA annex A10.4): settings that a congestion manager writes and the
-simulator applies."""
+"""The congestion control agent (IBA annex A10.4). A congestion manager writes its settings, and the
+simulator uses them."""
 
 import numpy as np
 
@@ -48,20 +48,20 @@ PARTS = np.array(
     ],
     np.int64,
 )
-"""Components of SwitchCongestionSetting by bit of ControlMap: the bytes to which each bit applies (A10.4.3.6)."""
+"""The bytes of SwitchCongestionSetting that each bit of ControlMap applies to (A10.4.3.6)."""
 PORT_BLOCK, CCT_BLOCK, CCT_AT = cc.SWITCH_PORT_BLOCK, cc.CCT_BLOCK, 4
 ENTRIES_AT, ENTRY = A.entries.byte, cc.CACongestionEntry.size
 CA_MAP_AT = A.control_map.byte
 RESP_TIME = 18
 PS_PER_TICK = 1_024_000
-"""TimeStamp counts in units of 1.024 us (A10.4.3.10)."""
+"""Picoseconds per tick of TimeStamp, whose unit is 1.024 us (A10.4.3.10)."""
 
 
 @inner
 def key_fits(t, m, end, now):
-    """Return whether the MAD may act: the port has no CC_Key, or the MAD has the right one or is a
-    Get (A10.4.2). A Set with a wrong key is counted and starts the lease; when the lease ends, the
-    protect bit is cleared."""
+    """Return whether the MAD may be executed: the port has no CC_Key, the MAD has the right key, or
+    the MAD is a Get (A10.4.2). A Set with a wrong key is counted and starts the lease. When the
+    lease ends, the protect bit is cleared."""
     info = t.cc_key_info[end]
     if key_state(info, t.cc_until, end, m, KEY_AT, PROTECT_AT, PROTECT, now) != WRONG or m[METHOD_AT] != SET:
         return True
@@ -71,7 +71,8 @@ def key_fits(t, m, end, now):
 
 @inner
 def key_info(t, m, end, is_set):
-    """Get or Set CongestionKeyInfo; if the protect bit is set, only a MAD with the CC_Key can read it."""
+    """Get or Set CongestionKeyInfo. If the protect bit is set, the key is returned only to a MAD
+    with the CC_Key."""
     info = t.cc_key_info[end]
     if is_set:
         copy(info, 0, m, DATA_AT, 8)
@@ -89,7 +90,8 @@ def key_info(t, m, end, is_set):
 
 @inner
 def switch_setting(t, m, switch, is_set):
-    """Get or Set SwitchCongestionSetting: a Set changes the components named in ControlMap."""
+    """Get or Set SwitchCongestionSetting. A Set changes the components whose bit in ControlMap is
+    set."""
     image = t.cc_switch_setting[switch]
     if is_set:
         chosen = get32(m, DATA_AT)
@@ -104,7 +106,7 @@ def switch_setting(t, m, switch, is_set):
 
 @inner
 def port_setting(t, m, node, modifier, is_set):
-    """Get or Set a block of SwitchPortCongestionSetting, port 0 first."""
+    """Get or Set a block of SwitchPortCongestionSetting. The first block begins with port 0."""
     n, first = np.int64(t.node_nports[node]), modifier * PORT_BLOCK
     if first > n:
         return BAD_FIELD
@@ -121,7 +123,7 @@ def port_setting(t, m, node, modifier, is_set):
 
 @inner
 def ca_setting(t, m, end, is_set):
-    """Get or Set CACongestionSetting: a Set changes the entries named in ControlMap."""
+    """Get or Set CACongestionSetting. A Set changes the entries of the SLs in ControlMap."""
     image = t.cc_ca_setting[end]
     if is_set:
         chosen = get16(m, DATA_AT + CA_MAP_AT)
@@ -136,7 +138,7 @@ def ca_setting(t, m, end, is_set):
 
 @inner
 def control_table(t, m, end, modifier, is_set):
-    """Get or Set a block of 64 entries of the CongestionControlTable, and the limit of the whole table."""
+    """Get or Set a block of 64 entries of the CongestionControlTable, and the table's limit."""
     image = t.cc_table[end]
     first = modifier * CCT_BLOCK
     if first >= CCT_ENTRIES:
@@ -154,7 +156,8 @@ def control_table(t, m, end, modifier, is_set):
 
 @inner
 def congestion_log(t, m, end, is_switch, now):
-    """Get CongestionLog as the simulation left it, with type and time."""
+    """Get CongestionLog: the entries that the simulation wrote, with the log's type and the current
+    time."""
     copy(m, LOG_AT, t.cc_log[end], 0, LOG_SIZE)
     m[LOG_AT] = LOG_SWITCH if is_switch else LOG_CA
     put32(m, LOG_AT + (LOG_TIME_SWITCH_AT if is_switch else LOG_TIME_CA_AT), (now // PS_PER_TICK) & 0xFFFFFFFF)
@@ -163,8 +166,8 @@ def congestion_log(t, m, end, is_switch, now):
 
 @inner
 def cc_agent(t, m, ingress, now):
-    """Answer Get or Set of one congestion control attribute; returns the status, or REFUSED for a
-    wrong CC_Key."""
+    """Answer a Get or Set of one congestion control attribute. Return the status, or REFUSED if the
+    CC_Key is wrong."""
     attribute, modifier, is_set = get16(m, ATTR_AT), get32(m, MODIFIER_AT), m[METHOD_AT] == SET
     node, end = t.port_node[ingress], end_port(t, ingress)
     is_switch = t.node_type[node] == SWITCH

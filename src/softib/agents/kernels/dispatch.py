@@ -1,4 +1,5 @@
-"""Process a MAD at its destination: select the agent and make the answer (IBA 13.4, 14.2.1, 16.1)."""
+"""Process a MAD at its destination: select the agent, and make the answer (IBA 13.4, 14.2.1,
+16.1)."""
 
 import numpy as np
 
@@ -86,13 +87,13 @@ SILENT, ANSWERED, FOR_CLIENT = 0, 1, 2
 
 @inner(inline="always")
 def subnet_agent(t, m, ingress, now):
-    """Answer Get or Set of one attribute; returns the status."""
+    """Answer a Get or Set of one subnet management attribute. Return the status."""
     attribute, modifier = get16(m, ATTR_AT), get32(m, MODIFIER_AT)
     is_set = m[METHOD_AT] == SET
     if attribute == LFT:
         return linear_fdb(t, m, ingress, modifier, is_set)
     if attribute == PORT_INFO:
-        # Bit 31: the SM supports extended speeds.
+        # Bit 31 of AttributeModifier: the SM supports extended speeds.
         if is_set:
             return set_port_info(t, m, ingress, modifier, now)
         return get_port_info(t, m, ingress, modifier)
@@ -137,7 +138,7 @@ def subnet_agent(t, m, ingress, now):
 
 @inner
 def vport_agent(t, m, ingress, attribute, modifier, is_set):
-    """Answer Get or Set of one attribute of virtual ports; returns the status."""
+    """Answer a Get or Set of one attribute of virtual ports. Return the status."""
     if attribute == VPORT:
         return vport_info_smp(t, m, ingress, modifier, is_set)
     if attribute == VIRTUALIZATION:
@@ -155,8 +156,8 @@ def vport_agent(t, m, ingress, attribute, modifier, is_set):
 
 @inner
 def arrive_gmp(t, m, ingress, now):
-    """Process a GMP at its destination: performance management, congestion control, Mellanox'
-    vendor class, or the class of an aggregation node."""
+    """Process a GMP of performance management, congestion control, Mellanox' vendor class, or the
+    class of aggregation nodes, at its destination."""
     klass, method = m[CLASS_AT], m[METHOD_AT]
     is_vendor = klass == VENDOR and t.vendor_id[t.port_node[ingress]] == MELLANOX
     is_sharp = klass == SHARP and t.sharp_of_node[t.port_node[ingress]] >= 0
@@ -186,9 +187,10 @@ def arrive_gmp(t, m, ingress, now):
 
 @kernel(shared=True, _nrt=False)
 def arrive(t, m, ingress, now, slid):
-    """Process a MAD at its destination: return SILENT, ANSWERED (``m`` is the answer) or FOR_CLIENT.
+    """Process a MAD at its destination. Return SILENT, ANSWERED (``m`` is now the answer) or
+    FOR_CLIENT.
 
-    ``slid`` is the source LID as the packet carries it.
+    ``slid`` is the source LID in the packet's LRH.
     """
     klass, method = m[CLASS_AT], m[METHOD_AT]
     is_smp = klass == SUBN_LID or klass == SUBN_DR
@@ -196,8 +198,10 @@ def arrive(t, m, ingress, now, slid):
         return arrive_gmp(t, m, ingress, now)
     if method & RESPONSE_BIT:
         return FOR_CLIENT
-    if method == TRAP_REPRESS:  # it ends the trap of a device, or of a program on that port (IBA 13.4.5, 13.4.9)
-        # The M_Key is checked as for a Set (14.2.4.2): the driver hfi1 does so, and OpenSM fills the key in.
+    # TrapRepress ends a trap of the device, or of a program on that port (IBA 13.4.5, 13.4.9)
+    if method == TRAP_REPRESS:
+        # The M_Key is checked as for a Set (14.2.4.2). The driver hfi1 does this too, and OpenSM
+        # fills in the key.
         if get16(m, ATTR_AT) == NOTICE and not admit(t, m, end_port(t, ingress), now, slid):
             return SILENT
         return FOR_CLIENT
@@ -206,7 +210,8 @@ def arrive(t, m, ingress, now, slid):
         return ANSWERED
     if is_smp:
         attribute = get16(m, ATTR_AT)
-        # The subnet manager on that node answers by itself; traps and reports are addressed to it.
+        # SMInfo, traps and reports are for the subnet manager on that node, which answers them
+        # itself.
         if attribute == SM_INFO or method == TRAP or method == REPORT or method == SEND:
             return FOR_CLIENT
         if method != GET and method != SET:

@@ -1,7 +1,9 @@
-"""MADs are counted along their path, as all packets are (IBA 16.1.3.5: on all VLs, including VL15).
+"""Count MADs on every port of their path, as all packets are (IBA 16.1.3.5: on all VLs, including
+VL15).
 
-The hops of one call are collected in ``passed`` (one word per port, so that a batch stays in the
-cache). ``touched`` lists the ports that have any. :func:`fold` adds them to the counters.
+The hops of one call are collected in ``passed``, which has one word per port, so that it stays in
+the CPU's cache. ``touched`` lists the ports with a nonzero count. :func:`fold` adds the counts to
+the counters.
 """
 
 import numpy as np
@@ -11,7 +13,8 @@ from softib.agents.kernels.route import TOUCHED
 from softib.fabric.counters import COUNTER_NAMES, SL_COUNTERS
 
 MAD_DWORDS = np.uint64((8 + 12 + 8 + 256 + 4) // 4)
-"""PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 bytes. VCRC and link delimiters are not counted."""
+"""PortXmitData of one MAD: LRH 8, BTH 12, DETH 8, MAD 256, ICRC 4 bytes. The VCRC and the link
+delimiters do not count."""
 XMIT_DATA, RCV_DATA, XMIT_PKTS, RCV_PKTS, UNICAST_XMIT, UNICAST_RCV = (
     COUNTER_NAMES.index(n)
     for n in (
@@ -31,13 +34,13 @@ LOW, ALL_ONES = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @inner
 def add(row, column, n):
-    """Increase a counter, which stops at its maximum."""
+    """Increase a counter that stops at its maximum."""
     row[column] = ALL_ONES if n > ALL_ONES - row[column] else row[column] + n
 
 
 @inner
 def pass_port(t, port, packets):
-    """Record that packets went through ``port``."""
+    """Record that ``packets`` went through ``port``."""
     before = t.passed[port]
     if before == np.uint64(0):
         n = t.progress[TOUCHED]
@@ -48,8 +51,8 @@ def pass_port(t, port, packets):
 
 @inner
 def count_hops(t, first, last, there_and_back):
-    """Count one MAD on the hops ``first``…``last`` - 1 of ``path`` (rows of the egress ports), or a
-    request and its answer on the same links."""
+    """Count one MAD on the hops ``first``…``last`` - 1 of ``path`` (rows of the egress ports). With
+    ``there_and_back``, also count its answer on the same links."""
     for i in range(first, last):
         egress = t.path[i]
         ingress = np.int64(t.port_peer[egress])
@@ -59,8 +62,8 @@ def count_hops(t, first, last, there_and_back):
 
 @inner
 def count_level(t, first, last, level):
-    """Count one MAD on a data VL by its SL (PortXmitDataSL, PortRcvDataSL), on the hops
-    ``first``…``last`` - 1 of ``path``. ``level`` -1 means VL15, which has no SL (IBA 7.6.5)."""
+    """Count one MAD per SL (PortXmitDataSL, PortRcvDataSL) on the hops ``first``…``last`` - 1 of
+    ``path``. ``level`` is the SL; -1 means VL15, which has no SL (IBA 7.6.5)."""
     if level < 0:
         return
     for i in range(first, last):
@@ -71,7 +74,8 @@ def count_level(t, first, last, level):
 
 @inner
 def count_back(t, first, last):
-    """Count an answer on the hops ``last`` - 1 … ``first``, backwards along the path of its request."""
+    """Count an answer on the hops ``last`` - 1 … ``first``, backwards on the path of its
+    request."""
     for i in range(first, last):
         pass_port(t, np.int64(t.port_peer[t.path[i]]), SENT)
         pass_port(t, t.path[i], RECEIVED)
@@ -79,7 +83,7 @@ def count_back(t, first, last):
 
 @inner
 def fold(t):
-    """Add pending counts to the counters."""
+    """Add the collected counts to the counters."""
     for i in range(t.progress[TOUCHED]):
         port = t.touched[i]
         sent, received = t.passed[port] & LOW, t.passed[port] >> np.uint64(32)

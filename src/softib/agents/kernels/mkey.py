@@ -1,9 +1,9 @@
-"""Management keys, M_Key and CC_Key (IBA 14.2.4, A10.4.2): whether a MAD has the right key,
-violations, and the lease.
+"""Management keys, M_Key and CC_Key (IBA 14.2.4, A10.4.2): checks of a MAD's key, violation
+counters, and leases.
 
 ``info`` is the wire image whose first eight bytes are the key. ``until[end]`` is the time in ps at
-which the lease of that port ends, 0 = no lease. A wrong key starts the lease, and the right one
-stops it. When the lease expires, the protection ends.
+which the port's lease ends; 0 = no lease is running. A MAD with a wrong key starts the lease, and
+one with the right key stops it. When the lease ends, the protection ends.
 """
 
 from softib.agents.kernels.big_endian import get16, inner, put16, same
@@ -18,8 +18,8 @@ WRONG, FITS, UNSET = 0, 1, 2
 
 @inner
 def key_state(info, until, end, m, key_at, protect_at, protect_bits, now):
-    """Return UNSET, FITS or WRONG for the key at ``key_at`` of MAD ``m``. First an expired lease
-    clears the ``protect_bits`` of byte ``protect_at``."""
+    """Return UNSET, FITS or WRONG for the key at ``key_at`` of MAD ``m``. If the lease has ended,
+    the ``protect_bits`` of byte ``protect_at`` are cleared first."""
     unset = True
     for i in range(8):
         if info[i]:
@@ -37,8 +37,8 @@ def key_state(info, until, end, m, key_at, protect_at, protect_bits, now):
 
 @inner
 def violated(info, until, end, violations_at, lease_at, now):
-    """Count a wrong key, up to the counter's maximum, and start the lease if none is running (lease
-    period 0: it never ends)."""
+    """Count a wrong key, up to the counter's maximum. Start the lease unless it is already running
+    (lease period 0: it never ends)."""
     violations, lease = get16(info, violations_at), get16(info, lease_at)
     if violations < 0xFFFF:
         put16(info, violations_at, violations + 1)
@@ -53,12 +53,12 @@ PROTECT_BITS = 0xC0
 
 @inner
 def admit(t, m, end, now, slid):
-    """Return whether the SMP ``m`` may act on the node of end port ``end``. A wrong key is counted,
-    starts the lease and raises trap 256. ``slid``: source LID of the SMP."""
+    """Return whether the SMP ``m`` may be executed on the node of end port ``end``. A wrong key is
+    counted, starts the lease and raises trap 256. ``slid`` is the source LID of the SMP."""
     info = t.port_info[end]
     if key_state(info, t.mkey_until, end, m, MKEY_AT, PROTECT_AT, PROTECT_BITS, now) != WRONG:
         return True
-    # Levels 0 and 1 let any requester read (14.2.4.1).
+    # At protection levels 0 and 1, any requester can read (14.2.4.1).
     if m[METHOD_AT] == GET and (info[PROTECT_AT] >> 6) < 2:
         return True
     violated(info, t.mkey_until, end, VIOLATIONS_AT, LEASE_AT, now)

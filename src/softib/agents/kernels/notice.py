@@ -1,9 +1,9 @@
-"""Traps that devices raise (IBA 13.4.9, 14.2.5.1): a queue of notices, each with its DataDetails as
-sent.
+"""Traps that devices raise (IBA 13.4.9, 14.2.5.1): a queue of notices, each with the DataDetails
+that are sent.
 
-A row of ``notices`` is (time in ps, end port, trap number, portnum); ``notice_data`` holds the 54
-bytes of details. The issuer's LID is written into the details when the trap is sent, because a port
-may get its LID only later.
+A row of ``notices`` is (time in ps, end port, trap number, portnum). ``notice_data`` holds the 54
+bytes of DataDetails. The issuer's LID is written into them only when the trap is sent, because the
+port may get its LID after the event.
 """
 
 import numpy as np
@@ -53,9 +53,10 @@ DETAILS = 54
 
 @inner
 def notice(t, now, port, trap, detail):
-    """Queue a trap to be sent and return its row, with zeroed details; -1 if the port raises no trap.
+    """Queue a trap and return its row, with DataDetails set to zero. Return -1 if the port cannot
+    raise a trap.
 
-    If the queue is full, the trap counts as lost.
+    If the queue is full, the trap is counted as lost.
     """
     if not get32(t.port_info[port], CAP_MASK_AT) & TRAP:
         return np.int64(-1)
@@ -74,7 +75,8 @@ def notice(t, now, port, trap, detail):
 
 @inner
 def local_change(t, now, end, flags):
-    """Queue trap 144 of end port ``end``: its CapabilityMask changed (no flags), or the change given by ``flags``."""
+    """Queue trap 144 of end port ``end``. ``flags`` states what changed; 0 means the
+    CapabilityMask."""
     info = t.port_info[end]
     if not get32(info, CAP_MASK_AT) & (OTHER_LOCAL if flags else CAP_MASK_NOTICE):
         return
@@ -90,7 +92,7 @@ def local_change(t, now, end, flags):
 
 @inner
 def threshold(t, now, end, trap, number):
-    """Queue trap 129, 130 or 131 for port ``number`` of the node of ``end``."""
+    """Queue trap 129, 130 or 131 for port ``number`` of the node that has end port ``end``."""
     row = notice(t, now, end, trap, number)
     if row >= 0:
         t.notice_data[row, THRESHOLD_PORT_AT] = number
@@ -98,7 +100,7 @@ def threshold(t, now, end, trap, number):
 
 @inner
 def bad_mkey(t, m, now, end, slid):
-    """Queue trap 256: SMP ``m`` from ``slid`` has a wrong M_Key."""
+    """Queue trap 256: SMP ``m`` from LID ``slid`` has a wrong M_Key."""
     row = notice(t, now, end, BAD_MKEY, 0)
     if row < 0:
         return

@@ -1,9 +1,10 @@
-"""Partitions: which GMPs reach their port (IBA 10.9, 18.2.4.2). SMPs belong to no partition.
+"""Partitions: which GMPs their destination port accepts (IBA 10.9, 18.2.4.2). SMPs belong to no
+partition.
 
-A MAD carries a P_Key from its sender's table; its address holds the index. QP1 of the target
-accepts it if an entry of the responder_pkey table matches: the low 15 bits are equal, and at least
-one of the two keys is a full member. Switch ports with partition enforcement apply the same rule to
-incoming or outgoing packets, with their responder_pkey table.
+A MAD has a P_Key from its sender's table; its address states the index in this table. QP1 of the
+destination accepts the MAD if an entry of the destination port's table matches: the low 15 bits are
+equal, and at least one of the two keys is a full member. Switch ports with partition enforcement
+apply the same rule to incoming or outgoing packets, with their own table.
 """
 
 import numpy as np
@@ -44,14 +45,15 @@ W_VALID_AT, W_LID1_AT, W_LID2_AT, W_PKEY_AT, W_SL_AT, W_QP2_AT, W_LID_AT, W_PORT
     W.portnum.byte,
 )
 ALL_BUT_GIDS = 0x3F
-"""DataValid: LIDs, P_Key, SL and QPs are known, GIDs are not (bits in the order of the fields, lowest first)."""
+"""Value of DataValid: LIDs, P_Key, SL and QPs are known, GIDs are not. Bits are in the order of the
+fields, lowest first."""
 GSI = 1
 
 
 @inner
 def matching(t, port, pkey):
-    """Return the entry in the table of ``port`` that matches ``pkey`` (10.9.1.2), 0 = none;
-    partition 0 is invalid."""
+    """Return the entry in the table of ``port`` that matches ``pkey`` (10.9.1.2), or 0 if no entry
+    does. Partition 0 is invalid."""
     if not pkey & PARTITION:
         return np.int64(0)
     base = np.int64(t.pkey_base[port])
@@ -64,7 +66,8 @@ def matching(t, port, pkey):
 
 @inner
 def in_partition(t, port, pkey):
-    """Return whether ``port`` has an entry of the partition of ``pkey``, full or limited."""
+    """Return whether the table of ``port`` has a full or limited entry for the partition of
+    ``pkey``."""
     base = np.int64(t.pkey_base[port])
     for i in range(np.int64(t.pkey_cap[port])):
         if pkey & PARTITION and not (np.int64(t.pkeys[base + i]) ^ pkey) & PARTITION:
@@ -74,12 +77,13 @@ def in_partition(t, port, pkey):
 
 @inner
 def refuses(t, port, pkey, direction):
-    """Return whether ``port`` is a switch's external port that enforces partitions in ``direction``
-    (in or out) and lacks the P_Key.
+    """Return whether ``port`` is an external switch port that enforces partitions in ``direction``
+    (in or out) and drops packets with this P_Key.
 
-    Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port in front of it. A
-    packet of a limited member has the same limited entry that this table holds. So membership is
-    compared only for outgoing packets: from limited to limited they are refused.
+    Subnet managers (OpenSM's pkey_mgr) copy a host's table to the switch port at the other end of
+    its cable. A limited member sends packets with the limited P_Key that is also in the switch
+    port's table, so incoming packets are compared by partition only. Membership is compared for
+    outgoing packets: those from a limited member to a limited member are dropped.
     """
     if (
         not t.port_info[port, ENFORCE_AT] & direction
@@ -94,7 +98,7 @@ def refuses(t, port, pkey, direction):
 
 @inner
 def switch_violation(t, port, pkey, slid, dlid, sl, now):
-    """Raise trap 259 if the switch supports it."""
+    """Raise trap 259, if the switch supports it."""
     end = end_port(t, port)
     if not get32(t.port_info[end], CAP_MASK_AT) & SWITCH_TRAP:
         return
@@ -106,8 +110,8 @@ def switch_violation(t, port, pkey, slid, dlid, sl, now):
     put16(data, W_LID1_AT, slid)
     put16(data, W_LID2_AT, dlid)
     put16(data, W_PKEY_AT, pkey)
-    # SL (4 bits), reserved bits and the source QP share a word. The next word is eight reserved bits and the
-    # destination QP.
+    # SL (4 bits), reserved bits and the source QP are one word. Eight reserved bits and the
+    # destination QP are the next one.
     put32(data, W_SL_AT, (sl << 28) | GSI)
     put32(data, W_QP2_AT - 1, GSI)
     put16(data, W_LID_AT, get16(t.port_info[end], LID_AT))
@@ -116,7 +120,7 @@ def switch_violation(t, port, pkey, slid, dlid, sl, now):
 
 @inner
 def end_port_violation(t, end, pkey, slid, dlid, sl, now):
-    """Count a P_Key violation of end port ``end`` and raise trap 257."""
+    """Count a P_Key violation at end port ``end``, and raise trap 257."""
     info = t.port_info[end]
     violations = get16(info, VIOLATIONS_AT)
     if violations < 0xFFFF:
@@ -134,10 +138,10 @@ def end_port_violation(t, end, pkey, slid, dlid, sl, now):
 
 @inner
 def enforced(t, first, last, pkey, slid, dlid, sl, now):
-    """Return the hop of ``path`` between ``first`` and ``last`` whose switch refuses ``pkey``, -1 =
-    none; count and report it.
+    """Return the first hop of ``path`` between ``first`` and ``last`` at which a switch drops
+    packets with ``pkey``; -1 = none. The violation is counted and reported.
 
-    A packet refused at egress does not use that hop; one refused at ingress does.
+    A packet that is dropped at egress does not pass that hop; one that is dropped at ingress does.
     """
     for i in range(first, last):
         egress = t.path[i]
@@ -155,10 +159,11 @@ def enforced(t, first, last, pkey, slid, dlid, sl, now):
 
 @inner
 def partitioned(t, port, at, index, sl, dlid, now):
-    """Return the number of hops after which a GMP from ``port`` to ``at`` is refused, -1 = never.
+    """Return the number of hops after which a GMP from ``port`` to ``at`` is dropped; -1 = it
+    arrives.
 
-    The path of the answer is checked too, with the P_Key that the answer will carry: a request is
-    not executed if a switch would refuse its answer.
+    The path of the answer is checked too, with the P_Key that the answer will have: a request is
+    not executed if a switch would drop its answer.
     """
     home, end = end_port(t, port), end_port(t, at)
     if index >= np.int64(t.pkey_cap[home]):

@@ -1,11 +1,11 @@
-"""The performance management agent: all attributes with counters (IBA 16.1, A10). Sampling:
-:mod:`sample_kernels`.
+"""The performance management agent: all attributes that contain counters (IBA 16.1, A10). Sampling
+is in :mod:`.samples`.
 
-The fabric counts in 64 bits; each wire field stops at its maximum. PortCounters and
-PortCountersExtended show the same registers, so a Set of one also changes the other. (The
-specification does not define this. Linux' qib driver keeps one offset for both. OpenSM's
-performance manager relies on it: on a device with the extended counters it does not clear the data
-counters through PortCounters.)
+The fabric's counters have 64 bits; each counter in a MAD stops at the maximum of its field.
+PortCounters and PortCountersExtended show the same counters, so a Set of one attribute also changes
+the other. The specification does not define this. But Linux' qib driver keeps one offset for both,
+and OpenSM's performance manager relies on it: on a device with the extended counters, it does not
+clear the data counters through PortCounters.
 """
 
 import numpy as np
@@ -35,7 +35,8 @@ ALL_ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 @inner
 def put_counter(m, offset, bits, value):
-    """Write a counter of 2, 4, 8, 16, 32 or 64 bits, saturated."""
+    """Write a counter of 2, 4, 8, 16, 32 or 64 bits. A value that is too large becomes the
+    maximum."""
     at = DATA_AT + (offset >> 3)
     if bits == 64:
         put64(m, at, value)
@@ -53,7 +54,7 @@ def put_counter(m, offset, bits, value):
 
 @inner
 def get_counter(m, offset, bits):
-    """Return the wire value of a counter of 2, 4, 8, 16, 32 or 64 bits."""
+    """Return the value of a counter of 2, 4, 8, 16, 32 or 64 bits in a MAD."""
     at = DATA_AT + (offset >> 3)
     if bits == 64:
         return get64(m, at)
@@ -66,7 +67,7 @@ def get_counter(m, offset, bits):
 
 @inner
 def counted(counters, first, last, column):
-    """Return the sum of a counter over ports, limited to 2^64 - 1."""
+    """Return the sum of a counter over the ports ``first``…``last``, limited to 2^64 - 1."""
     total = np.uint64(0)
     for port in range(first, last + 1):
         count = counters[port, column]
@@ -76,9 +77,9 @@ def counted(counters, first, last, column):
 
 @inner
 def counters_of(counters, m, first, last, fields, begin, end, selected, is_set):
-    """Get: write the sums of the counters ``fields[begin:end]`` over ports ``first``…``last``. Set:
-    write those whose bit is in ``selected`` (bit 0 = the first field), then proceed as for a
-    Get."""
+    """Get: write the sums of the counters ``fields[begin:end]`` over ports ``first``…``last`` into
+    the MAD. Set: first write the counters whose bit is set in ``selected`` (bit 0 = the first
+    field), then answer as for a Get."""
     for i in range(begin, end):
         offset, bits, column = fields[i, 0], fields[i, 1], fields[i, 2]
         if is_set and (selected >> np.uint64(i - begin)) & np.uint64(1):
@@ -104,7 +105,7 @@ CAP_MASK_AT, CAP_MASK2_AT = ClassPortInfo.cap_mask.byte, ClassPortInfo.cap_mask2
 ALL_PORT_SELECT, XMIT_WAIT = int(perf.CapMask.ALL_PORT_SELECT), int(perf.CapMask.PORT_XMIT_WAIT)
 EXTENDED = int(perf.CapMask.EXTENDED_WIDTH | perf.CapMask.EXTENDED_WIDTH_NO_IETF)
 ADDITIONAL = int(perf.CapMask2.ADDITIONAL_EXTENDED_COUNTERS)
-RESP_TIME = 18  # 1.07 s, as adapters report
+RESP_TIME = 18  # 1.07 s, the value that adapters report
 TRAP_AT, TRAP_OCTETS = ClassPortInfo.trap_gid.byte, 32
 PORT_SELECT_AT = DATA_AT + perf.PortCounters.port_select.byte
 SELECT_AT = DATA_AT + perf.PortCounters.counter_select.byte
@@ -114,10 +115,12 @@ XMIT_WAIT_AT = DATA_AT + perf.PortCounters.port_xmit_wait.byte
 EXT_SPEEDS_SELECT_AT = DATA_AT + perf_optional.PortExtendedSpeedsCounters.counter_select.byte
 
 _SELECTED = (*LINK_ERRORS, "vl15_dropped", *DATA, "port_xmit_wait", "qp1_dropped")
-"""Counters by bit of CounterSelect (0-15) and of CounterSelect2 (16 and 17: its bits 0 and 1); IBA 16.1.3.5."""
+"""Counters by bit of CounterSelect (0-15), and of CounterSelect2 (indices 16 and 17 are its bits 0
+and 1); IBA 16.1.3.5."""
 
 _EXT_SELECTED = (*DATA, *CAST_PACKETS, *LINK_ERRORS, "vl15_dropped", "port_xmit_wait", "qp1_dropped")
-"""Counters by bit of CounterSelect (0-7), then by bit of CounterSelect2 (IBA 16.1.4.11)."""
+"""Counters by bit of CounterSelect (0-7), followed by those by bit of CounterSelect2 (IBA
+16.1.4.11)."""
 EXT_BASIC, EXT_COUNTERS, BASIC = 8, len(_EXT_SELECTED), 16
 
 GROUPS = (
@@ -127,8 +130,8 @@ GROUPS = (
     SL_COUNTERS,
     LANE_COUNTERS,
 )
-"""Columns that hold counters: ``counters``, ``detail_counters``, ``vl_counters``, ``sl_counters``,
-``lane_counters``."""
+"""The columns of the fabric that hold counters: ``counters``, ``detail_counters``, ``vl_counters``,
+``sl_counters`` and ``lane_counters``."""
 NO_OP_CODE = -1
 
 _ATTRIBUTES = (
@@ -157,13 +160,14 @@ _ATTRIBUTES = (
         )
     ),
 )
-"""Every attribute with counters; the counters are in the order of its CounterSelect (None: wire order)."""
+"""All attributes that contain counters. The counters are in the order of the attribute's
+CounterSelect (None: in wire order)."""
 
 
 def _tables():
-    """Return two tables: the fields of all attributes, one attribute after the other, int64[fields,
-    3] (bit offset, bits, column in the group); and the attributes, int64[n, 5] (ID, group, first
-    field, last field, ``op_code`` that it counts)."""
+    """Return two tables. The first has the fields of all attributes, one attribute after another:
+    int64[fields, 3] (bit offset, bits, column in the group). The second has the attributes:
+    int64[n, 5] (ID, group, first field, last field, ``op_code`` that it counts)."""
     fields, attributes = [], []
     for struct, names in _ATTRIBUTES:
         columns = {n for g in GROUPS for n in g.names}
@@ -183,8 +187,8 @@ FIELDS, ATTRIBUTES = _tables()
 
 @inner
 def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
-    """Get or Set ClassPortInfo of a GSI class; a Set stores the destination of its traps
-    (13.4.8.1). ``which``: row of ``class_traps``."""
+    """Get or Set ClassPortInfo of a GSI class. A Set stores the destination of the class's traps
+    (13.4.8.1). ``which`` is the row of ``class_traps``."""
     if is_set:
         copy(t.class_traps[end, which], 0, m, DATA_AT + TRAP_AT, TRAP_OCTETS)
     clear(m, DATA_AT, 192)
@@ -198,7 +202,7 @@ def class_port_info(t, m, end, which, version, cap_mask, cap_mask2, is_set):
 
 @inner
 def selection(m, attribute):
-    """Return the bit mask of the counters of an attribute that a Set writes."""
+    """Return a mask of the counters of an attribute that the Set in ``m`` writes."""
     if attribute == EXT_SPEEDS:
         return get64(m, EXT_SPEEDS_SELECT_AT)
     select = get16(m, SELECT_AT)
@@ -211,7 +215,8 @@ def selection(m, attribute):
 
 @inner
 def counted_fields(t, m, node, attribute, row):
-    """Return the end index of the counters of ``ATTRIBUTES[row]`` that ``node`` has; later fields are zero."""
+    """Return the end index of those counters of ``ATTRIBUTES[row]`` that ``node`` has. Later fields
+    are zero."""
     begin, end = ATTRIBUTES[row, 2], ATTRIBUTES[row, 3]
     if attribute == PORT_COUNTERS_EXT and t.perf_caps[node, 1] & ADDITIONAL == 0:
         clear(m, EXT_SELECT2_AT + 4 + 8 * EXT_BASIC, 8 * (EXT_COUNTERS - EXT_BASIC))
@@ -224,7 +229,8 @@ def counted_fields(t, m, node, attribute, row):
 
 @inner
 def counting(t, m, row, first, last, is_set, end):
-    """Answer Get or Set of one attribute of ``ATTRIBUTES``, up to field ``end``, on ports ``first``…``last``."""
+    """Answer a Get or Set of one attribute of ``ATTRIBUTES``, for its fields before ``end`` and the
+    ports ``first``…``last``."""
     group, begin, op = ATTRIBUTES[row, 1], ATTRIBUTES[row, 2], ATTRIBUTES[row, 4]
     selected = selection(m, ATTRIBUTES[row, 0])
     if op != NO_OP_CODE:
@@ -246,7 +252,7 @@ def counting(t, m, row, first, last, is_set, end):
 
 @inner
 def perf_agent(t, m, ingress, now):
-    """Answer Get or Set of one PerfMgt attribute; returns the status."""
+    """Answer a Get or Set of one PerfMgt attribute. Return the status."""
     attribute, is_set = get16(m, ATTR_AT), m[METHOD_AT] == SET
     node, end = t.port_node[ingress], end_port(t, ingress)
     is_switch = t.node_type[node] == SWITCH

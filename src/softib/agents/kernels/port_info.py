@@ -24,7 +24,8 @@ LINK_DOWNED = COUNTER_NAMES.index("link_downed_counter")
 LID_AT, SM_LID_AT = P.lid.byte, P.master_sm_lid.byte
 LOCAL_PORT_AT = P.local_port_num.byte
 WIDTH_ENABLED_AT, WIDTH_SUPPORTED_AT = P.link_width_enabled.byte, P.link_width_supported.byte
-STATE_AT, PHYS_AT = P.port_state.byte, P.port_phys_state.byte  # speed supported + state; physical + down default
+# LinkSpeedSupported + PortState; PortPhysicalState + LinkDownDefaultState
+STATE_AT, PHYS_AT = P.port_state.byte, P.port_phys_state.byte
 LMC_AT, SPEED_ENABLED_AT = P.lmc.byte, P.link_speed_enabled.byte
 MTU_AT, MTU_CAP_AT, VL_CAP_AT, OPER_VLS_AT = P.neighbor_mtu.byte, P.mtu_cap.byte, P.vl_cap.byte, P.operational_vls.byte
 VIOLATIONS_AT, REREGISTER_AT = P.mkey_violations.byte, P.client_reregister.byte
@@ -67,15 +68,15 @@ _ENFORCE = (
     P.filter_raw_outbound,
 )
 WRITABLE = np.stack([_mask(*_END, *_LINK), _mask(*_END, *_LINK), _mask(*_LINK, *_ENFORCE)])
-"""uint8[3, 64]: bits that a Set stores unchanged, on a CA port, a switch's port 0, and a switch's
-external port. The other bits are read-only or have a separate rule below."""
+"""uint8[3, 64]: the bits that a Set stores unchanged, on a CA port, on port 0 of a switch, and on
+an external port of a switch. Other bits are read-only, or code below handles them."""
 
 CA_PORT, PORT0, EXTERNAL = 0, 1, 2
 
 
 @inner
 def kind_of(t, port):
-    """Return CA_PORT, PORT0 or EXTERNAL."""
+    """Return the kind of ``port``: CA_PORT, PORT0 or EXTERNAL."""
     if t.node_type[t.port_node[port]] != SWITCH:
         return CA_PORT
     return PORT0 if t.port_num[port] == 0 else EXTERNAL
@@ -83,8 +84,8 @@ def kind_of(t, port):
 
 @inner
 def selected_port(t, ingress, number):
-    """Return the row of port ``number`` of the node that ``ingress`` belongs to; on a CA, 0 means
-    the ingress port; -1 = no such port."""
+    """Return the row of port ``number`` of the node to which ``ingress`` belongs; -1 = no such
+    port. On a CA, number 0 means the ingress port."""
     node = t.port_node[ingress]
     if number > t.node_nports[node]:
         return np.int64(-1)
@@ -95,9 +96,9 @@ def selected_port(t, ingress, number):
 
 @inner
 def get_port_info(t, m, ingress, modifier):
-    """Write PortInfo of the port given by ``modifier`` into the MAD; returns the status.
+    """Write PortInfo of the port that ``modifier`` selects into the MAD. Return the status.
 
-    If MKeyProtectBits is 1, only a MAD with the M_Key can read the M_Key field (14.2.4.1).
+    If MKeyProtectBits is 1, only a MAD with the right M_Key gets the M_Key.
     """
     port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
@@ -114,15 +115,15 @@ def get_port_info(t, m, ingress, modifier):
 
 @inner
 def hides_speeds(t, port, modifier):
-    """Return whether strict firmware hides the extended speeds of an external port from a manager
-    without support for them."""
+    """Return whether strict firmware hides the extended speeds of an external port, because the
+    manager does not support them."""
     return t.node_strict[t.port_node[port]] != 0 and not modifier & EXTENDED and t.port_num[port] != 0
 
 
 @inner
 def hide_speeds(m):
-    """Set LinkSpeedExtSupported, LinkSpeedExtEnabled and the same fields of the second extension to
-    0; the active speed stays."""
+    """Set LinkSpeedExtSupported and LinkSpeedExtEnabled to 0, and also LinkSpeedExt2Supported and
+    LinkSpeedExt2Enabled. The active speed stays."""
     m[DATA_AT + EXT_SUPPORTED_AT] &= 0xF0
     m[DATA_AT + EXT_ENABLED_AT] &= 0xE0
     m[DATA_AT + EXT2_AT] &= 0xE0
@@ -130,14 +131,14 @@ def hide_speeds(m):
 
 @inner
 def set_port_info(t, m, ingress, modifier, now):
-    """Set PortInfo either completely, or (status BAD_FIELD) not at all. The answer carries the
-    PortInfo after the Set."""
+    """Set PortInfo completely, or, with status BAD_FIELD, not at all. The answer contains PortInfo
+    after the Set."""
     port = selected_port(t, ingress, modifier & PORT_MASK)
     if port < 0:
         return BAD_FIELD
     hides = hides_speeds(t, port, modifier)
     if hides:
-        hide_speeds(m)  # 0 changes nothing
+        hide_speeds(m)  # 0 in the enabled speeds means no change
     kind = kind_of(t, port)
     status = BAD_FIELD
     if (kind != CA_PORT or port == ingress) and valid(t, m[DATA_AT : DATA_AT + 64], t.port_info[port], kind):
@@ -157,19 +158,20 @@ def set_port_info(t, m, ingress, modifier, now):
 
 @inner
 def enabled_ok(request, supported, everything):
-    """Return whether a request for enabled widths or speeds is legal: no change, everything, or a
-    subset of the supported ones."""
+    """Return whether a request for enabled widths or speeds is legal: no change, all supported
+    ones, or a subset of them."""
     return request == 0 or request == everything or (request & ~supported) == 0
 
 
 @inner
 def unicast(new, old, at):
-    """Return whether the LID at ``at`` can be set: unicast, or 0 on a port that had no LID before.
+    """Return whether the LID at ``at`` may be set: a unicast LID, or 0 on a port that has no LID
+    yet.
 
-    Linux' qib and hfi1 refuse 0 and multicast LIDs with "invalid field" (in ``subn_set_portinfo``),
-    as 14.2.5.6 requires. On a subnet without a manager, ibportstate writes 0 back to a port without
-    a LID. Low bits of a LID that the LMC covers are ignored when packets are matched (4.1.3); a Set
-    with such bits is not refused.
+    Linux' qib and hfi1 reject 0 and multicast LIDs with "invalid field" (in ``subn_set_portinfo``),
+    as 14.2.5.6 requires. On a subnet without a manager, ibportstate writes 0 again to a port
+    without a LID, which is accepted. The low bits of a LID that the LMC covers are ignored when
+    packets are matched (4.1.3), so a Set with such bits is not rejected.
     """
     lid = get16(new, at)
     return lid < LID_MCAST_MIN and (lid != 0 or get16(old, at) == 0)
@@ -177,7 +179,8 @@ def unicast(new, old, at):
 
 @inner
 def valid(t, new, old, kind):
-    """Return whether every component of the request ``new`` is legal for a port that now reads ``old``."""
+    """Return whether every component of the request ``new`` is legal for a port whose PortInfo is
+    now ``old``."""
     state, phys = get8(new, STATE_AT) & 15, get8(new, PHYS_AT) >> 4
     if kind != EXTERNAL:
         if not unicast(new, old, LID_AT) or not unicast(new, old, SM_LID_AT):
@@ -185,7 +188,7 @@ def valid(t, new, old, kind):
     if kind != PORT0:
         if STATE_AFTER_SET[get8(old, STATE_AT) & 15, state] == INVALID:
             return False
-        # A physical state can be requested only with PortState "no change" or "down".
+        # A Set may change the physical state only if PortState is "no change" or "down".
         if phys > DISABLED or (phys != 0 and state > DOWN):
             return False
         if (get8(new, PHYS_AT) & 15) > POLLING:
@@ -206,22 +209,22 @@ def valid(t, new, old, kind):
 
 @inner
 def has_mtu(old, kind):
-    """Return False for a port 0 that reads MTUCap 0: a base port 0 has no data path, and PortInfo's
-    components for one are unused there (14.2.5.6). Unmanaged Quantum-2 switches report 0 in all
-    these components but accept a manager's values.
+    """Return False for a port 0 whose MTUCap is 0. A base port 0 has no data path, so components of
+    PortInfo for data paths are unused there (14.2.5.6). Unmanaged Quantum-2 switches report 0 in
+    all these components, but accept a manager's values.
     """
     return kind != PORT0 or (get8(old, MTU_CAP_AT) & 15) != 0
 
 
 @inner
 def has_vls(old, kind):
-    """Return False for a port 0 that reads VLCap 0, as :func:`has_mtu` does for MTUCap."""
+    """Return False for a port 0 whose VLCap is 0, for the same reason as in :func:`has_mtu`."""
     return kind != PORT0 or (get8(old, VL_CAP_AT) >> 4) != 0
 
 
 @inner
 def _write(info, new, kind):
-    """Write those bits of ``new`` that a request may write."""
+    """Copy those bits of ``new`` that a Set may write into ``info``."""
     for i in range(64):
         mask = np.int64(WRITABLE[kind, i])
         info[i] = (get8(info, i) & ~mask) | (get8(new, i) & mask)
@@ -235,7 +238,7 @@ def _write_at_once(info, new, kind):
 
 @inner
 def apply(t, new, port, kind, now):
-    """Store a legal request and update the link."""
+    """Store the components of a legal request, and change the link's state."""
     info = t.port_info[port]
     _write(info, new, kind)
     if get8(new, MTU_AT) >> 4 and has_mtu(info, kind):
@@ -243,7 +246,8 @@ def apply(t, new, port, kind, now):
     if get8(new, OPER_VLS_AT) >> 4 and has_vls(info, kind):
         info[OPER_VLS_AT] = (get8(info, OPER_VLS_AT) & 0x0F) | (get8(new, OPER_VLS_AT) & 0xF0)
     if kind != EXTERNAL:
-        # Violation counters stop at their maximum. Writing 0 clears them; any other value is ignored.
+        # Violation counters stop at their maximum. A Set with 0 clears them; any other value is
+        # ignored.
         for i in range(VIOLATIONS_AT, VIOLATIONS_AT + 6, 2):
             if get16(new, i) == 0:
                 clear(info, i, 2)
@@ -256,7 +260,8 @@ def apply(t, new, port, kind, now):
 
 @inner
 def enable(new, info):
-    """Set LinkWidthEnabled and the three LinkSpeedEnabled: 0 keeps the value, all ones means everything supported."""
+    """Set LinkWidthEnabled and the three LinkSpeedEnabled. 0 keeps the value; all ones enables
+    everything that is supported."""
     width = get8(new, WIDTH_ENABLED_AT)
     if width:
         info[WIDTH_ENABLED_AT] = get8(info, WIDTH_SUPPORTED_AT) if width == 0xFF else width
@@ -276,8 +281,8 @@ def enable(new, info):
 
 @inner
 def change_state(t, port, state, phys, now):
-    """Change the port's state by the state table. A port that goes down drops the link, which then
-    trains again unless it is disabled."""
+    """Change the port's state as the state table says. If the port goes down, its link fails, and
+    trains again unless the port is disabled."""
     old = get8(t.port_info[port], STATE_AT) & 15
     target = np.int64(STATE_AFTER_SET[old, state])
     if phys == 0 and state != DOWN:
@@ -285,8 +290,8 @@ def change_state(t, port, state, phys, now):
             t.port_info[port, STATE_AT] = (get8(t.port_info[port], STATE_AT) & 0xF0) | target
         return
     if phys == 0:
-        # Only "Down" leaves a disabled port disabled; otherwise LinkDownDefaultState sets the next state. A sleeping
-        # port wakes when its peer polls, so it trains as well.
+        # A Set of "Down" leaves a disabled port disabled; for other ports, LinkDownDefaultState is
+        # the next state. A sleeping port wakes up when its peer polls, so it trains too.
         if get8(t.port_info[port], PHYS_AT) >> 4 == DISABLED:
             return
         phys = get8(t.port_info[port], PHYS_AT) & 15
@@ -303,8 +308,8 @@ def change_state(t, port, state, phys, now):
 
 @inner
 def train(t, port, now):
-    """Train the link: both ends reach LinkUp and INIT if a cable with a signal joins them, neither
-    is disabled or without power, and they agree on width and speed."""
+    """Train the link. Both ends reach LinkUp and INIT if a cable with a signal connects them,
+    neither is disabled or without power, and they have a common width and speed."""
     peer = np.int64(t.port_peer[port])
     if peer < 0:
         return
@@ -320,8 +325,8 @@ def train(t, port, now):
 
 @inner
 def drop(t, port, now):
-    """Let the link at ``port`` fail (cable removed, remote end without power): both ends go down,
-    count it and poll."""
+    """Let the link at ``port`` fail, because the cable was removed or the other end has no power.
+    Both ends go down, count the failure, and poll."""
     fail(t, port, now)
     peer = np.int64(t.port_peer[port])
     if peer >= 0:
@@ -330,7 +335,7 @@ def drop(t, port, now):
 
 @inner
 def fail(t, port, now):
-    """Let one end of a link fail; LinkDownedCounter counts only links that were up."""
+    """Let one end of a link fail. LinkDownedCounter counts only links that were up."""
     if (get8(t.port_info[port], PHYS_AT) >> 4) == DISABLED:
         return
     if (get8(t.port_info[port], STATE_AT) & 15) != DOWN:
@@ -340,8 +345,9 @@ def fail(t, port, now):
 
 @inner
 def put_state(t, port, state, phys, by_set, now):
-    """Write both states. If it changes between down and not down without a Set, the switch's
-    PortStateChange is set, and its first rise raises trap 128 (IBA 14.2.5.4, 14.2.5.1)."""
+    """Write PortState and PortPhysicalState. If the port goes down or comes up and no Set caused
+    this, the switch sets PortStateChange, and raises trap 128 if it was not set before (IBA
+    14.2.5.4, 14.2.5.1)."""
     settle(t, port, now)
     info = t.port_info[port]
     old = get8(info, STATE_AT) & 15

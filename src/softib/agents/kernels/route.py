@@ -1,10 +1,11 @@
-"""Routing of a MAD to its device: directed hop by hop, or by LID through the forwarding tables.
+"""Route a MAD to its device, either by directed route, hop by hop, or by LID with the forwarding
+tables.
 
-Every function returns the row of the port through which the MAD *enters* its destination (for a
-switch addressed by LID: its port 0), or -1 if it is lost on the path. The ports through which it
-left the nodes on its path are appended to ``path``; ``progress[HOPS]`` is their number. If a MAD is
-lost for a reason that has a counter, ``progress[LOSS]`` and ``progress[LOSS_AT]`` hold the reason
-and the port. :func:`blame` counts the loss once the MAD has got that far.
+Every function returns the row of the port through which the MAD *enters* its destination (port 0 of
+a switch that is addressed by LID), or -1 if it is lost on the path. The egress ports of its path
+are appended to ``path``; ``progress[HOPS]`` is their number. If a MAD is lost for a reason that is
+counted, ``progress[LOSS]`` and ``progress[LOSS_AT]`` hold the reason and the port. :func:`blame`
+counts the loss when it is certain that the MAD reached this port.
 """
 
 import numpy as np
@@ -47,22 +48,24 @@ DLID_MAPPING, LOOPING, INACTIVE = (
     for n in ("port_dlid_mapping_errors", "port_looping_errors", "port_inactive_discards")
 )
 TOUCHED, HOPS, REQUEST_HOPS, LOSS, LOSS_AT, ANSWER_LOST = range(6)
-"""Elements of ``progress``: number of ports in ``touched``; number of hops in ``path``, and of
-those of the request; reason and location of a loss; 1 = the answer is lost, not the request."""
+"""Indices into ``progress``: number of ports in ``touched``; number of hops in ``path``; number of
+those that belong to the request; reason and port of a loss; 1 = not the request but its answer is
+lost."""
 NO_LOSS, NO_ROUTE, LOOP, PORT_DOWN = 0, 1, 2, 3
 
 
 @inner
 def link_up(t, port):
-    """Return whether the physical link of ``port`` carries packets (both ends in LinkUp)."""
+    """Return whether the physical link of ``port`` carries packets, which means that both ends are
+    in LinkUp."""
     peer = t.port_peer[port]
     return peer >= 0 and (t.port_info[port, PHYS_AT] >> 4) == LINK_UP and (t.port_info[peer, PHYS_AT] >> 4) == LINK_UP
 
 
 @inner
 def owns(t, port, lid):
-    """Return whether ``lid`` is one of the 2^LMC LIDs of an end port (all bits except the lowest LMC are
-    equal, IBA 4.1.3), or the LID of one of its virtual ports."""
+    """Return whether ``lid`` is one of the 2^LMC LIDs of an end port (equal in all bits except the
+    lowest LMC bits, IBA 4.1.3), or the LID of one of its virtual ports."""
     base = (np.int64(t.port_info[port, LID_AT]) << 8) | np.int64(t.port_info[port, LID_AT + 1])
     if base != 0 and (base ^ lid) >> (np.int64(t.port_info[port, LMC_AT]) & 7) == 0:
         return True
@@ -71,7 +74,7 @@ def owns(t, port, lid):
 
 @inner
 def directed(t, m, port):
-    """Follow the initial path of ``m`` from the node of ``port``; fills the return path (IBA
+    """Follow the initial path of ``m`` from the node of ``port``. Fill in the return path (IBA
     14.2.2.2)."""
     count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
@@ -84,7 +87,8 @@ def directed(t, m, port):
         out = np.int64(m[INITIAL_PATH_AT + i])
         if out < 1 or out > t.node_nports[node]:
             return -1
-        # Only switches forward directed SMPs; a CA sends them through the port in their path.
+        # Only switches forward directed-route SMPs. A CA can only send them, through its port that
+        # the path names first.
         if t.node_type[node] != SWITCH and (i > 1 or out != t.port_num[at]):
             return -1
         egress = t.node_base[node] + out
@@ -100,7 +104,8 @@ def directed(t, m, port):
 
 @inner
 def directed_back(t, m, port):
-    """Return the path of a *response* that a client at ``port`` sends: the return path backwards (IBA 14.2.2.4)."""
+    """Return the path of a *response* that a client at ``port`` sends: it follows the return path
+    backwards (IBA 14.2.2.4)."""
     count = np.int64(m[HOP_COUNT_AT])
     if count > MAX_HOPS:
         return -1
@@ -125,11 +130,11 @@ def directed_back(t, m, port):
 
 @inner
 def by_lid(t, port, lid, is_smp):
-    """Route a MAD for ``lid`` that leaves ``port`` through the linear forwarding tables (IBA
+    """Route a MAD to ``lid``, starting at ``port``, with the linear forwarding tables (IBA
     18.2.4.3).
 
-    SMPs travel on VL15, which works from INIT on. All other packets need ACTIVE at each egress port
-    and ARMED at each ingress port (IBA 7.2.7).
+    SMPs are sent on VL15, which needs INIT or better. All other packets need ACTIVE at each egress
+    port, and ARMED or better at each ingress port (IBA 7.2.7).
     """
     if lid == 0 or lid >= MCAST_MIN:
         return -1
@@ -143,9 +148,9 @@ def by_lid(t, port, lid, is_smp):
         egress = at
     hops = t.progress[HOPS]
     if t.node_type[node] != SWITCH:
-        at = np.int64(-1)  # a CA's port sends; there is no ingress port
-    # The limit of 63 hops in 14.2.1.2 applies only to directed routes; a path over more switches than exist is a
-    # loop.
+        at = np.int64(-1)  # the CA's own port sends the MAD, so there is no ingress port
+    # The limit of 63 hops in 14.2.1.2 applies only to directed routes. A path that visits more
+    # switches than exist is a loop.
     for _ in range(t.lft.shape[0] + 1):
         if egress < 0:
             return lose(t, NO_ROUTE, at)
@@ -170,7 +175,7 @@ def by_lid(t, port, lid, is_smp):
 
 @inner
 def lose(t, why, port):
-    """Record why a MAD is lost at ``port``; returns -1."""
+    """Record why and at which port a MAD is lost. Return -1."""
     t.progress[LOSS], t.progress[LOSS_AT] = why, port
     return np.int64(-1)
 
@@ -178,7 +183,7 @@ def lose(t, why, port):
 @inner
 def blame(t):
     """Count the recorded loss. If a switch cannot forward the packet (no route, or back to its
-    ingress port), its ingress port counts it (IBA 16.1.3.5, 16.1.4.1); if a port is down, that port
+    ingress port), the ingress port counts it (IBA 16.1.3.5, 16.1.4.1). If a port is down, this port
     counts it (16.1.4.2: inactive)."""
     why, port = t.progress[LOSS], t.progress[LOSS_AT]
     t.progress[LOSS] = NO_LOSS
@@ -192,8 +197,8 @@ def blame(t):
 
 @inner
 def lookup(t, node, lid):
-    """Return the port through which switch ``node`` forwards ``lid`` (its port 0: the switch itself),
-    -1 = dropped."""
+    """Return the port through which switch ``node`` forwards packets to ``lid``: port 0 if the LID
+    is the switch's own; -1 if packets are dropped."""
     switch = t.switch_of_node[node]
     if lid > get16(t.switch_info[switch], TOP_AT) or lid >= t.lft.shape[1]:
         return np.int64(-1)
@@ -208,8 +213,8 @@ def lookup(t, node, lid):
 
 @inner
 def repaired(t, node, lid, egress):
-    """Return the first port of the LID's group whose link is up, if the table's port ``egress`` is
-    down (ARInfo.fr_enabled); otherwise ``egress``."""
+    """Return ``egress``, the port in the forwarding table, if its link is up. If it is down and
+    ARInfo.fr_enabled is set, return the first port of the LID's group whose link is up."""
     switch, base = t.switch_of_node[node], np.int64(t.node_base[node])
     group = t.ar_lft[switch, lid] & GROUP_MASK
     if group == 0 or group >= t.ar_group.shape[1]:
@@ -223,11 +228,11 @@ def repaired(t, node, lid, egress):
 
 @inner
 def route_smp(t, m, port, dlid):
-    """Return the path of a directed-route request: it is LID-routed before and after its directed
-    part, as it specifies.
+    """Return the path of a directed-route request. The request states whether a LID-routed part
+    comes before or after its directed part.
 
-    IBA 14.2.2.1: DrSLID permissive = the directed part starts at the requester; DrDLID permissive =
-    it ends at the responder.
+    IBA 14.2.2.1: if DrSLID is permissive, the directed part starts at the requester; if DrDLID is
+    permissive, it ends at the responder.
     """
     at = np.int64(port)
     if get16(m, DR_SLID_AT) != PERMISSIVE:
@@ -249,8 +254,8 @@ def route_smp(t, m, port, dlid):
 
 @inner
 def end_port(t, port):
-    """Return the port that owns LID and M_Key for a MAD that entered through ``port``: itself, or
-    port 0 of the switch."""
+    """Return the port that has the LID and M_Key of the node that a MAD enters through ``port``:
+    ``port`` itself, or port 0 of a switch."""
     node = t.port_node[port]
     if t.node_type[node] == SWITCH:
         return np.int64(t.node_base[node])
@@ -259,7 +264,8 @@ def end_port(t, port):
 
 @inner
 def make_response(m, status, is_directed):
-    """Turn a request into its response: method, status, direction bit (IBA 13.4.5, 14.2.1.2)."""
+    """Turn a request into its response: set method, status and direction bit (IBA 13.4.5,
+    14.2.1.2)."""
     m[METHOD_AT] = GET_RESP
     put16(m, STATUS_AT, (status & 0x7FFF) | (DR_DIRECTION if is_directed else 0))
     m[HOP_POINTER_AT] = 0 if is_directed else m[HOP_POINTER_AT]

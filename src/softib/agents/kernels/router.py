@@ -1,9 +1,9 @@
-"""A router's data about other subnets (:mod:`softib.iba.vendor.router`): its ports there, as
-configured by the subnet managers of those subnets.
+"""A router's information about other subnets (:mod:`softib.iba.vendor.router`): its ports on these
+subnets, as the subnet managers there have configured them.
 
 Site-local prefixes are in the table of adjacent subnets, others in the table of next hops. Routers
-do not exchange tables, so subnets behind another router are in no table. All data is read from
-PortInfo at each Get: there is no Set.
+do not exchange tables, so a subnet that is reachable only through a second router is in no table.
+Each Get reads all values from PortInfo; there is no Set.
 """
 
 import numpy as np
@@ -43,8 +43,8 @@ def is_router(t, ingress):
 
 @inner
 def is_remote_port(t, ingress, port):
-    """Return whether ``port`` is in another subnet than ``ingress``, ACTIVE, and the first of the
-    router's ports there."""
+    """Return whether ``port`` is ACTIVE, on another subnet than ``ingress``, and the first of the
+    router's ports on that subnet."""
     if not link_up(t, port) or t.port_info[port, STATE_AT] & 15 != ACTIVE:
         return False
     prefix = get64(t.port_info[port], PREFIX_AT)
@@ -65,8 +65,8 @@ def is_site_local(t, port):
 
 @inner
 def nth_remote_port(t, ingress, site_local, n):
-    """Return the port of record ``n`` of a table, -1 after the last one; for ``n`` -1, return the
-    number of records."""
+    """Return the port of record ``n`` of a table, or -1 after the last record. With ``n`` -1,
+    return the number of records."""
     node, count = t.port_node[ingress], np.int64(0)
     for number in range(1, np.int64(t.node_nports[node]) + 1):
         port = np.int64(t.node_base[node]) + number
@@ -79,7 +79,7 @@ def nth_remote_port(t, ingress, site_local, n):
 
 @inner
 def router_info(t, m, ingress, is_set):
-    """Get the number of the router's subnets, and the largest possible number."""
+    """Get RouterInfo: the number of the router's subnets, and the capacity of its tables."""
     if is_set or not is_router(t, ingress):
         return BAD_ATTRIBUTE
     most = max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 0)
@@ -94,7 +94,7 @@ def router_info(t, m, ingress, is_set):
 
 @inner
 def next_hops(t, m, ingress, modifier, is_set):
-    """Get a block of four subnets whose prefixes are not site-local."""
+    """Get a block of the table of next hops: four subnets whose prefixes are not site-local."""
     if is_set or not is_router(t, ingress):
         return BAD_ATTRIBUTE
     if modifier * NEXT_BLOCK >= max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 1):
@@ -111,7 +111,7 @@ def next_hops(t, m, ingress, modifier, is_set):
 
 @inner
 def adjacent_subnets(t, m, ingress, modifier, is_set):
-    """Get a block of eight site-local subnets."""
+    """Get a block of the table of adjacent subnets: eight site-local subnets."""
     if is_set or not is_router(t, ingress):
         return BAD_ATTRIBUTE
     if modifier * ADJACENT_BLOCK >= max(np.int64(t.node_nports[t.port_node[ingress]]) - 1, 1):

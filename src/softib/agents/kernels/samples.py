@@ -1,13 +1,13 @@
-"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counters sampled over an interval that begins and
-ends at the times of MADs.
+"""PortSamplesControl and PortSamplesResult (IBA 16.1.3.2, 16.1.3.4): counters are sampled over an
+interval that begins and ends when a MAD arrives.
 
 There is one sampling mechanism per end port (a switch has one, at its port 0). A Set in state DONE arms it::
 
     DONE --Set--> STARTED --SampleStart ticks--> RUNNING --SampleInterval ticks--> DONE
 
-A Set in STARTED or RUNNING has no effect. Nothing runs in the background: :func:`advance` moves every
-armed mechanism to the time of the call. So counts are taken at the first MAD (or ``AgentPlane.advance``) at or after
-the due time.
+A Set in STARTED or RUNNING has no effect. No code runs in the background: :func:`advance` moves
+every armed mechanism to the time of its call. So counts are taken when the first MAD arrives at or
+after the due time, or ``AgentPlane.advance`` is called.
 """
 
 import numpy as np
@@ -44,7 +44,8 @@ KEPT = COUNTERS_AT + 2 * S.counter_select.count - START_AT
 R_TAG_AT, R_STATUS_AT, R_COUNTER_AT = R.tag.byte, R.sample_status.byte, R.counter.byte
 COUNTERS = S.counter_select.count
 WIDTH_32 = 4
-# Each of the 15 counters can count all mandatory quantities (bit 0 of its 3-bit mask), and no others.
+# Each of the 15 counters can count all mandatory quantities (bit 0 of its 3-bit mask), and no other
+# quantities.
 MASKS_0_TO_9, MASKS_10_TO_14 = 0o1111111111, 0o11111
 QUANTITIES = np.array(
     [
@@ -53,10 +54,10 @@ QUANTITIES = np.array(
     ],
     np.int64,
 )
-"""Columns of CounterSelect 1 to 5 (16.1.3.3)."""
+"""Counter that each value of CounterSelect from 1 to 5 selects (16.1.3.3)."""
 TICK = 0
 TICK_FS = np.array([4_000_000, *(round(10e6 / s.lane_gbps) for s in SPEEDS)], np.int64)
-"""Femtoseconds of tick 0 (ten bit times of a lane), by speed code."""
+"""Duration of tick 0 (ten bit times of a lane) in femtoseconds, by speed code."""
 FS_PER_PS = 1000
 PLAIN_AT, EXT_AT, EXT2_AT = P.link_speed_active.byte, P.link_speed_ext_active.byte, P.link_speed_ext2_active.byte
 SPEED_BITS = np.array([(s.code, s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) for s in SPEEDS], np.int64)
@@ -64,7 +65,7 @@ SPEED_BITS = np.array([(s.code, s.speed_bit, s.ext_bit, s.ext2_bit, s.mlnx_bit) 
 
 @inner
 def speed_code(t, port):
-    """Return the code of the active speed of ``port``, 0 = unknown."""
+    """Return the code of the active speed of ``port``; 0 = unknown."""
     info = t.port_info[port]
     plain, ext, ext2 = get8(info, PLAIN_AT) >> 4, get8(info, EXT_AT) >> 4, (get8(info, EXT2_AT) >> 5) & 3
     mlnx = get8(t.port_mlnx_speed[port], 2)
@@ -86,7 +87,7 @@ def speed_code(t, port):
 
 @inner
 def status_at(t, end, now):
-    """Return the SampleStatus of the mechanism of end port ``end``."""
+    """Return the SampleStatus of the sampling mechanism of end port ``end``."""
     begin, until = t.sample_ps[end, 0], t.sample_ps[end, 1]
     if until == 0 or now >= until:
         return DONE
@@ -95,9 +96,9 @@ def status_at(t, end, now):
 
 @inner
 def advance(t, now):
-    """Take the counts of every armed mechanism that is due. ``samplers``: row 0 holds the number of
-    mechanisms; each further row holds an end port, the sampled port, and 1 if the first count is
-    taken."""
+    """Take the counts of every armed mechanism that is due. Row 0 of ``samplers`` holds the number
+    of mechanisms. Each further row holds an end port, the port that it samples, and 1 if the count
+    at the start of the interval is taken."""
     n, kept = t.samplers[0, 0], 0
     for i in range(1, n + 1):
         end, port, begun = t.samplers[i, 0], t.samplers[i, 1], t.samplers[i, 2]
@@ -110,7 +111,7 @@ def advance(t, now):
             fold(t)
             for q in range(QUANTITIES.shape[0]):
                 here, before = t.counters[port, QUANTITIES[q]], t.sample_count[end, q]
-                # The counter was cleared meanwhile.
+                # If the counter is lower than before, it was cleared during the interval.
                 t.sample_count[end, q] = here - before if here >= before else here
             continue
         kept += 1
@@ -120,7 +121,8 @@ def advance(t, now):
 
 @inner
 def samples_control(t, m, end, port, now, is_set):
-    """Get the sampling settings, or Set them: arm the mechanism of ``end`` for ``port``."""
+    """Get the sampling settings, or Set them, which arms the mechanism of ``end`` to sample
+    ``port``."""
     kept = t.sample_control[end]
     n = t.samplers[0, 0]
     if is_set and status_at(t, end, now) == DONE and n + 1 < t.samplers.shape[0]:
@@ -145,7 +147,7 @@ def samples_control(t, m, end, port, now, is_set):
 
 @inner
 def samples_result(t, m, end, now):
-    """Get the counts; before the end of sampling, the counts so far."""
+    """Get the counts of the interval; while sampling runs, the counts up to now."""
     clear(m, DATA_AT, 192)
     kept, status = t.sample_control[end], status_at(t, end, now)
     put16(m, DATA_AT + R_TAG_AT, get16(kept, TAG_AT))

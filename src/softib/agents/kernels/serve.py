@@ -1,8 +1,8 @@
-"""Handle a batch of MADs in one call: route each, let the device answer, and collect MADs for
-clients.
+"""Process a batch of MADs in one call: route each MAD, let its device answer, and collect the MADs
+for clients.
 
-A batch is processed in its order, because the MADs of one sender arrive in order. Outputs are
-allocated by the caller.
+MADs are processed in the order of the batch, because the MADs of one sender arrive in order. The
+caller allocates the output arrays.
 """
 
 import numpy as np
@@ -33,13 +33,13 @@ from softib.jit import kernel
 PERMISSIVE, RESPONSE_BIT, MAD_SIZE = c.LID_PERMISSIVE, c.RESPONSE_BIT, c.MAD_SIZE
 LID_AT = PortInfo.lid.byte
 SMALL_PORTS = 10_000
-"""About 2,500 hosts: their bring-up takes Python a few seconds."""
+"""Number of ports of about 2,500 hosts. In Python, their bring-up takes a few seconds."""
 
 
 @inner
 def round_trip(t, port, lid, is_smp, method):
-    """Route a MAD by LID, and a request's answer back. ``progress[ANSWER_LOST]`` is set if the
-    answer does not arrive (the tables need not be symmetric)."""
+    """Route a MAD by LID, and the answer of a request back to ``port``. ``progress[ANSWER_LOST]``
+    is set if the answer does not arrive, because the tables may lead it along another path."""
     at = by_lid(t, port, lid, is_smp)
     t.progress[REQUEST_HOPS] = t.progress[HOPS]
     if at < 0 or method & RESPONSE_BIT or at == port:
@@ -52,8 +52,8 @@ def round_trip(t, port, lid, is_smp, method):
 
 @inner
 def lost_on_cables(t, first, last, level, now):
-    """Return whether a MAD of SL ``level`` (-1: on VL15) is lost on a hop ``first``…``last`` - 1 of
-    ``path``; count the hops that it passed."""
+    """Return whether a MAD with SL ``level`` (-1: on VL15) is lost on one of the hops
+    ``first``…``last`` - 1 of ``path``. Count the hops that it passed."""
     end = survive(t, first, last, level < 0, now)
     if end < 0:
         return False
@@ -65,7 +65,8 @@ def lost_on_cables(t, first, last, level, now):
 
 @inner
 def answer_leaves(t, is_directed, level, now):
-    """Return whether an answer reaches the sender of its request; count its hops if they were not counted yet."""
+    """Return whether an answer reaches the sender of its request. Count its hops if they are not
+    counted yet."""
     if is_directed:
         if t.options[FAULTY] == 0:
             return True
@@ -86,10 +87,11 @@ def answer_leaves(t, is_directed, level, now):
 
 @inner
 def to_its_device(t, m, port, dlid, level, pkey_index, now):
-    """Carry a MAD from ``port`` over the fabric; return its destination port, or -1 if it was lost and counted.
+    """Send a MAD from ``port`` through the fabric. Return its destination port, or -1 if it was
+    lost; the loss is counted.
 
-    ``level``: its SL, -1 for an SMP. Hops of a directed MAD are counted by :func:`serve`, together
-    with those of its answer.
+    ``level`` is the SL, or -1 for an SMP. The hops of a directed MAD are counted by :func:`serve`,
+    together with those of its answer.
     """
     is_directed, is_smp, method = m[CLASS_AT] == SUBN_DR, level < 0, m[METHOD_AT]
     t.progress[HOPS] = 0
@@ -121,11 +123,11 @@ def to_its_device(t, m, port, dlid, level, pkey_index, now):
 
 @inner
 def answered(t, m, at, now, level, self_lid):
-    """Let the device at ``at`` process the MAD, which becomes its answer, and carry the answer
-    back: ANSWERED, FOR_CLIENT, or SILENT if there is no answer.
+    """Let the device at ``at`` process the MAD, which becomes the answer, and send the answer back.
+    Return ANSWERED, FOR_CLIENT, or SILENT if there is no answer.
 
     A request by LID is counted before its device reads a counter. A directed request reads no
-    counter, and its answer returns on the same links.
+    counters, and its answer returns on the same links, so both are counted together.
     """
     is_directed = m[CLASS_AT] == SUBN_DR
     if t.options[0] and not is_directed:
@@ -140,7 +142,7 @@ def answered(t, m, at, now, level, self_lid):
 
 @inner
 def copy_mad(to, row, of, from_row):
-    """Copy the 256 bytes of one MAD in words of 64 bits."""
+    """Copy the 256 bytes of one MAD in units of 64 bits."""
     for i in range(MAD_SIZE // 8):
         to[row, i] = of[from_row, i]
 
@@ -151,23 +153,23 @@ def _copy_mad(to, row, of, from_row):
 
 
 def steps_of(t, port, now, mads, *rest):
-    """Return the cost of :func:`serve` in Python (50 us per MAD), in steps; infinite on a large fabric, where many
-    batches follow the first, so that the kernel is compiled at once."""
+    """Return the cost of :func:`serve` in Python (50 us per MAD), in steps. It is infinite on a
+    large fabric: many batches will follow the first, so the kernel is compiled at once."""
     return 100 * len(mads) if len(t.port_node) <= SMALL_PORTS else float("inf")
 
 
 @kernel(shared=True, _nrt=False, steps=steps_of, rows=True)
 def serve(t, port, now, mads, q, answers, answers64, a, o):
-    """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``. The first n rows of
-    ``q`` (:data:`~softib.mad.batch.MadColumns`) hold their addresses.
+    """Send the MADs ``mads`` (uint64[n, 32]: 256 bytes each) from ``port``. Their addresses are in
+    the first n rows of ``q`` (:data:`~softib.mad.batch.MadColumns`).
 
-    Answers are written to the front of ``answers`` (uint8[n, 256]; ``answers64`` are the same
-    bytes). Their LIDs (as they arrive at ``port``) and TIDs are written to the rows of ``a`` (also
-    MadColumns). ``o.row`` (:data:`~softib.agents.layout.Outcome`) holds the row of each answer's
-    request; the answer has the request's SL and P_Key index, and its QPs swapped. MADs for clients
-    are written to the back of ``answers``, growing downwards, with ``o.client_row`` and
-    ``o.client_port`` in the same order. ``o.served`` gets (answers, for clients). ``q.mad``,
-    ``a.mad`` and the other columns are not used.
+    Answers are written to ``answers`` (uint8[n, 256]) from the first row on; ``answers64`` is a
+    view of the same bytes. Their LIDs (as they arrive at ``port``) and TIDs are written to the rows
+    of ``a`` (also MadColumns). ``o.row`` (:data:`~softib.agents.layout.Outcome`) is the row of the
+    request of each answer. An answer has the SL and the P_Key index of its request, and its QPs
+    exchanged. MADs for clients are written to ``answers`` from the last row on, downwards;
+    ``o.client_row`` and ``o.client_port`` have the same order. ``o.served`` becomes (number of
+    answers, number of MADs for clients). ``q.mad``, ``a.mad`` and the other columns are not used.
     """
     n = mads.shape[0]
     k, back = 0, n
@@ -209,9 +211,9 @@ def serve(t, port, now, mads, q, answers, answers64, a, o):
 
 @kernel(_nrt=False)
 def answer(t, m, ingress, now, slid):
-    """Process a MAD that a simulated network carried to its node; it enters through port
-    ``ingress`` (by LID: the end port). ``m`` (uint8[256]) becomes the answer. Returns SILENT,
-    ANSWERED or FOR_CLIENT. The caller handles links and counters."""
+    """Process a MAD that a simulated network carried to its node. It enters through port
+    ``ingress`` (the end port, if it was routed by LID). ``m`` (uint8[256]) becomes the answer.
+    Return SILENT, ANSWERED or FOR_CLIENT. The caller counts packets and checks links."""
     if m[BASE_VERSION_AT] != 1:
         return SILENT
     if t.samplers[0, 0]:

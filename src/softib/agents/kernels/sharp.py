@@ -1,6 +1,7 @@
-"""An aggregation node: its trees, the QPs that join them, and job quotas (:mod:`softib.iba.vendor.sharp`).
+"""The agent of an aggregation node: its trees, the QPs that connect them, and the quotas of jobs
+(:mod:`softib.iba.vendor.sharp`).
 
-A refused request changes nothing.
+A request that is rejected changes nothing.
 """
 
 import numpy as np
@@ -43,7 +44,7 @@ RESP_TIME_AT, RESP_TIME = 7, 18
 HEAD, CHILD_BLOCK, CHILDREN, QPS = 16, sharp.CHILD_BLOCK, sharp.SHARP_CHILDREN, sharp.SHARP_QPS
 ENABLED, STREAMING = sharp.ENABLED, sharp.STREAMING
 TREES, STREAMING_TREES = 0, 1
-"""Columns of ``sharp_cap``."""
+"""Columns of ``sharp_cap``: the maximum number of trees, and of streaming trees."""
 
 
 @inner
@@ -63,7 +64,7 @@ def an_info(t, m, row):
 
 @inner
 def streaming_trees(t, row, but):
-    """Return the number of enabled streaming trees of a node, without tree ``but``."""
+    """Return the number of enabled streaming trees of a node, not counting tree ``but``."""
     n = 0
     for tree in range(np.int64(t.sharp_cap[row, TREES])):
         head = t.sharp_tree[row, tree]
@@ -74,8 +75,8 @@ def streaming_trees(t, row, but):
 
 @inner
 def qp_allocation(t, m, row, is_set):
-    """Process QPAllocation: QPNs are assigned in order; all are released together, and the trees
-    that use them end."""
+    """Process QPAllocation. QPNs are assigned in order. All QPs are released together, and the
+    trees that use them end."""
     used, first = np.int64(t.sharp_qp_used[row]), np.int64(0)
     if is_set:
         count, release = get16(m, DATA_AT + COUNT_AT), get8(m, DATA_AT)
@@ -100,7 +101,7 @@ def qp_allocation(t, m, row, is_set):
 
 @inner
 def qpc_config(t, m, row, modifier, is_set):
-    """Get or Set QPCConfig of a reserved QP."""
+    """Get or Set QPCConfig of a QP that is reserved."""
     if modifier < 1 or modifier > t.sharp_qp_used[row]:
         return BAD_FIELD
     if is_set:
@@ -114,7 +115,8 @@ def qpc_config(t, m, row, modifier, is_set):
 
 @inner
 def tree_fits(t, m, row, tree, block):
-    """Return whether a TreeConfig names only reserved QPs, and not too many trees or children."""
+    """Return whether a TreeConfig names only reserved QPs, and does not exceed the numbers of trees
+    and children."""
     used = t.sharp_qp_used[row]
     if block == 0:
         state, kind = get8(m, DATA_AT + STATE_AT), get8(m, DATA_AT + KIND_AT)
@@ -133,7 +135,7 @@ def tree_fits(t, m, row, tree, block):
 
 @inner
 def tree_config(t, m, row, modifier, is_set):
-    """Get or Set TreeConfig: the head and the children of one tree."""
+    """Get or Set TreeConfig, the head and the children of one tree."""
     tree, block = modifier & 0xFFFF, modifier >> 16
     if tree >= t.sharp_cap[row, TREES] or block * CHILD_BLOCK >= CHILDREN:
         return BAD_FIELD
@@ -154,7 +156,7 @@ def tree_config(t, m, row, modifier, is_set):
 
 @inner
 def quota_config(t, m, row, modifier, is_set):
-    """Get or Set QuotaConfig of a tree."""
+    """Get or Set the QuotaConfig of a tree."""
     if modifier >= t.sharp_cap[row, TREES]:
         return BAD_FIELD
     image = t.sharp_quota[row, modifier]
@@ -169,7 +171,7 @@ def quota_config(t, m, row, modifier, is_set):
 
 @inner
 def sharp_agent(t, m, ingress):
-    """Answer Get or Set of one attribute of an aggregation node; returns the status."""
+    """Answer a Get or Set of one attribute of an aggregation node. Return the status."""
     attribute, modifier, is_set = get16(m, ATTR_AT), get32(m, MODIFIER_AT), m[METHOD_AT] == SET
     row = np.int64(t.sharp_of_node[t.port_node[ingress]])
     if attribute == ALLOCATION:

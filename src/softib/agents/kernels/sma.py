@@ -1,8 +1,9 @@
-"""The subnet management agent, without its tables (:mod:`.sma_tables`): one function per attribute,
-``(t, m, ingress, modifier, is_set) -> status``.
+"""The subnet management agent, except for its tables (:mod:`.sma_tables`). Each attribute has one
+function ``(t, m, ingress, modifier, is_set) -> status``.
 
-``m`` is the MAD that becomes the answer; its attribute is at byte 64. A refused request (status not
-OK) changes nothing. Rules: IBA 14.2.5; statuses: IBA 13.4.7.
+``m`` is the MAD, which becomes the answer; its attribute begins at byte 64. A request that is
+rejected (status other than OK) changes nothing. The rules are those of IBA 14.2.5, the status
+values those of IBA 13.4.7.
 """
 
 import numpy as np
@@ -33,10 +34,10 @@ X_CHANGE_AT, X_SUPPORTED_AT, X_ENABLED_AT, X_ACTIVE_AT = (
     X.link_speed_enabled.byte,
     X.link_speed_active.byte,
 )
-LIFE_AT = S.life_time_value.byte  # LifeTimeValue(5), PortStateChange(1), OptimizedSLtoVLMapping(2)
+LIFE_AT = S.life_time_value.byte  # byte with LifeTimeValue(5), PortStateChange(1), OptimizedSLtoVLMapping(2)
 CAP_MASK_AT, CAP_MASK2_AT = P.cap_mask.byte, P.cap_mask2.byte
-MCAST_TOP_BIT = 0x40  # CapabilityMask bit 30, in its first byte
-SET_DESC_BIT = 0x01  # CapabilityMask2 bit 0, in its second byte
+MCAST_TOP_BIT = 0x40  # bit 30 of CapabilityMask, within its first byte
+SET_DESC_BIT = 0x01  # bit 0 of CapabilityMask2, within its second byte
 PORT_INFO_EXT_BIT, NO_FEC = 0x02, 1
 E = smp.PortInfoExtended
 FEC_ENABLED_AT = np.array(
@@ -48,14 +49,15 @@ FEC_ENABLED_AT = np.array(
     ],
     np.int64,
 )
-"""Offsets of the enabled FEC modes; each field follows the supported modes of the same speed."""
+"""Offsets of the enabled FEC modes. Each field follows the supported modes of the same speed."""
 LID_MCAST_MIN = c.LID_MCAST_MIN
 NO_MCAST_TOP = LID_MCAST_MIN - 1
 
 
 @inner
 def node_info(t, m, ingress, modifier, is_set):
-    """Get NodeInfo, which is read-only; LocalPortNum is the port that the SMP entered (14.2.5.3)."""
+    """Get NodeInfo, which is read-only. LocalPortNum is the port through which the SMP arrived
+    (14.2.5.3)."""
     if is_set:
         return BAD_ATTRIBUTE
     node = t.port_node[ingress]
@@ -71,15 +73,15 @@ def node_info(t, m, ingress, modifier, is_set):
     put16(m, DATA_AT + PARTITION_CAP_AT, np.int64(t.pkey_cap[end]))
     put16(m, DATA_AT + DEVICE_AT, np.int64(t.device_id[node]))
     put32(m, DATA_AT + REVISION_AT, np.int64(t.revision[node]))
-    # LocalPortNum (8 bits) and VendorID (24 bits) share a word.
+    # LocalPortNum (8 bits) and VendorID (24 bits) are one word.
     put32(m, DATA_AT + LOCAL_PORT_AT, (np.int64(t.port_num[ingress]) << 24) | np.int64(t.vendor_id[node]))
     return OK
 
 
 @inner
 def node_description(t, m, ingress, modifier, is_set, now):
-    """Get NodeDescription, or Set it if CapabilityMask2 allows it (14.2.5.2). A change raises trap
-    144 on every end port."""
+    """Get NodeDescription. A Set is allowed if CapabilityMask2 says so (14.2.5.2); a change raises
+    trap 144 on every end port."""
     node = t.port_node[ingress]
     if is_set:
         end = t.node_base[node] if t.node_type[node] == SWITCH else ingress
@@ -95,7 +97,7 @@ def node_description(t, m, ingress, modifier, is_set, now):
 
 @inner
 def describe(t, node, now, flags):
-    """Report a change of ``node``, given by ``flags``, to the SM: trap 144 of each of its end ports."""
+    """Report a change of ``node`` to the SM: trap 144 with ``flags`` on each of its end ports."""
     base = np.int64(t.node_base[node])
     if t.node_type[node] == SWITCH:
         local_change(t, now, base, flags)
@@ -107,9 +109,10 @@ def describe(t, node, now, flags):
 
 @inner
 def port_info_extended(t, m, ingress, modifier, is_set):
-    """Get or Set PortInfoExtended, if bit 1 of CapabilityMask2 is set: a Set stores the enabled modes (14.2.5.19).
+    """Get or Set PortInfoExtended, if bit 1 of CapabilityMask2 is set. A Set stores the enabled
+    modes (14.2.5.19).
 
-    Only supported modes can be enabled; "no FEC" is always possible.
+    Only supported modes can be enabled; "no FEC" can always be enabled.
     """
     node = t.port_node[ingress]
     number = modifier & 0x7FFFFFFF
@@ -136,8 +139,8 @@ def port_info_extended(t, m, ingress, modifier, is_set):
 
 @inner
 def switch_info(t, m, ingress, modifier, is_set):
-    """Get or Set SwitchInfo: LinearFDBTop, LifeTimeValue and MulticastFDBTop are stored; writing 1
-    clears PortStateChange."""
+    """Get or Set SwitchInfo. A Set stores LinearFDBTop, LifeTimeValue and MulticastFDBTop; if it
+    writes 1 to PortStateChange, this bit is cleared."""
     node = t.port_node[ingress]
     switch = t.switch_of_node[node]
     if switch < 0:
@@ -163,7 +166,7 @@ def switch_info(t, m, ingress, modifier, is_set):
 
 @inner
 def is_mellanox_part(device):
-    """Return whether the DeviceID is listed in :mod:`softib.iba.devices`."""
+    """Return whether :mod:`softib.iba.devices` lists the DeviceID as a Mellanox device."""
     for i in range(MELLANOX_PARTS.shape[0]):
         if MELLANOX_PARTS[i] == device:
             return True
@@ -173,9 +176,10 @@ def is_mellanox_part(device):
 @inner
 def mlnx_ext_port_info(t, m, ingress, modifier, is_set):
     """Get or Set Mellanox ExtendedPortInfo, which distinguishes FDR10 from QDR. A Set changes
-    LinkSpeedEnabled if StateChangeEnable is set.
+    LinkSpeedEnabled only if StateChangeEnable is set.
 
-    A Mellanox part answers it even under an OEM's VendorID, because OpenSM selects by DeviceID only.
+    A Mellanox device supports it even with an OEM's VendorID, because OpenSM decides by DeviceID
+    only.
     """
     node = t.port_node[ingress]
     if t.vendor_id[node] != MELLANOX and not is_mellanox_part(np.int64(t.device_id[node])):

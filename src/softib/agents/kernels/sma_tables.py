@@ -1,6 +1,7 @@
-"""Tables of the subnet management agent, one block per SMP: GUIDs, P_Keys, SL→VL, VL arbitration, forwarding.
+"""Tables of the subnet management agent. Each SMP reads or writes one block: GUIDs, P_Keys, SL to
+VL, VL arbitration, forwarding.
 
-Functions have the form of those in :mod:`softib.agents.kernels.sma`.
+Functions have the same signature as those in :mod:`softib.agents.kernels.sma`.
 """
 
 import numpy as np
@@ -18,7 +19,8 @@ ALL_OUTPUTS, ALL_INPUTS = 0x10000, 0x20000
 
 @inner
 def guid_info(t, m, ingress, modifier, is_set):
-    """Get or Set a block of eight GUIDs of the end port; entry 0 is the PortGUID and read-only (14.2.5.5)."""
+    """Get or Set a block of eight GUIDs of the end port. Entry 0 is the PortGUID, and is read-only
+    (14.2.5.5)."""
     node = t.port_node[ingress]
     end = np.int64(t.node_base[node]) if t.node_type[node] == SWITCH else np.int64(ingress)
     first, cap = modifier * 8, np.int64(t.port_info[end, GUID_CAP_AT])
@@ -38,7 +40,8 @@ def guid_info(t, m, ingress, modifier, is_set):
 
 @inner
 def pkey_table(t, m, ingress, modifier, is_set):
-    """Get or Set a block of 32 P_Keys; on a switch, the upper half of the modifier selects the port (14.2.5.7)."""
+    """Get or Set a block of 32 P_Keys. On a switch, the upper half of AttributeModifier selects the
+    port (14.2.5.7)."""
     node = t.port_node[ingress]
     port = np.int64(ingress)
     if t.node_type[node] == SWITCH:
@@ -64,10 +67,11 @@ def pkey_table(t, m, ingress, modifier, is_set):
 
 @inner
 def sl_to_vl(t, m, ingress, modifier, is_set):
-    """Get or Set the SL→VL table of an input and an output port of a switch, or of a CA port (14.2.5.8).
+    """Get or Set the SL-to-VL table of a CA port, or of an input and an output port of a switch
+    (14.2.5.8).
 
-    Switches with OptimizedSLtoVLMappingProgramming accept a Set for all output ports (bit 16) or all input ports
-    (bit 17) at once.
+    With one Set, a switch with OptimizedSLtoVLMappingProgramming can write the tables of all output
+    ports (bit 16) or all input ports (bit 17).
     """
     node = t.port_node[ingress]
     if t.node_type[node] != SWITCH:
@@ -103,7 +107,8 @@ def sl_to_vl(t, m, ingress, modifier, is_set):
 
 @inner
 def vl_arbitration(t, m, ingress, modifier, is_set):
-    """Get or Set one of four blocks of 32 (VL, weight); entries beyond the port's table do not exist (14.2.5.9)."""
+    """Get or Set one of four blocks of 32 (VL, weight) entries. Entries beyond the length of the
+    port's table do not exist (14.2.5.9)."""
     node = t.port_node[ingress]
     block, number = modifier >> 16, modifier & 0xFFFF
     port = np.int64(ingress)
@@ -127,7 +132,7 @@ def vl_arbitration(t, m, ingress, modifier, is_set):
 
 @inner
 def linear_fdb(t, m, ingress, modifier, is_set):
-    """Get or Set the egress ports of 64 LIDs (14.2.5.10)."""
+    """Get or Set the output ports of 64 LIDs (14.2.5.10)."""
     switch = t.switch_of_node[t.port_node[ingress]]
     if switch < 0:
         return BAD_ATTRIBUTE
@@ -148,7 +153,8 @@ def linear_fdb(t, m, ingress, modifier, is_set):
 
 @inner
 def multicast_fdb(t, m, ingress, modifier, is_set):
-    """Get or Set the port masks of 32 MLIDs for 16 ports; block in bits 0-8, position in bits 28-31 (14.2.5.12)."""
+    """Get or Set the port masks of 32 MLIDs for 16 ports. AttributeModifier: block in bits 0-8,
+    group of 16 ports in bits 28-31 (14.2.5.12)."""
     node = t.port_node[ingress]
     switch = t.switch_of_node[node]
     if switch < 0:

@@ -1,5 +1,5 @@
-"""Link training: the largest width and the fastest speed that both ends enable (IBA 5.6, 7.2.7),
-and the FEC mode that both enable for that speed (14.2.5.19)."""
+"""Link training: it selects the largest width and the fastest speed that both ends enable (IBA 5.6,
+7.2.7), and an FEC mode that both enable for this speed (14.2.5.19)."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ EXT_ACTIVE_AT, EXT_ENABLED_AT, EXT2_AT = (
 EXT_NONE = 30
 MLNX_ENABLED, MLNX_ACTIVE = 1, 2
 PLAIN_WHEN_EXT = 4
-"""LinkSpeedActive reads QDR while an extended speed is active (IBA 14.2.5.6)."""
+"""LinkSpeedActive is QDR while an extended speed is active (IBA 14.2.5.6)."""
 
 LANES = np.array(sorted(WIDTH_BITS, reverse=True), np.int64)
 WIDTH_BIT = np.array([WIDTH_BITS[int(n)] for n in LANES], np.int64)
@@ -33,16 +33,17 @@ FEC_ENABLED_AT = np.array(
     ],
     np.int64,
 )
-"""Offset of FECModeEnabled of each generation in ``SPEEDS``; -1 if the attribute has no such field."""
+"""Offset of FECModeEnabled for each generation in ``SPEEDS``; -1 if the attribute has no field for
+it."""
 NO_FEC, FIRECODE, RS, LOW_LATENCY_RS = 1, 2, 4, 8
 NONE_ACTIVE, FIRECODE_ACTIVE, RS_ACTIVE, LOW_LATENCY_RS_ACTIVE = 0, 1, 2, 3
 CANNOT = -1
-"""Result if the ends have no common enabled mode with which lanes of this kind work."""
+"""Result if lanes of this kind need FEC, and the ends have no common enabled mode."""
 
 
 @inner
 def enabled_speeds(t, port):
-    """Return a bit mask over the speed codes enabled by ``port``."""
+    """Return a mask of the speed codes that ``port`` enables."""
     info = t.port_info[port]
     plain, ext, ext2 = get8(info, ACTIVE_AT) & 15, get8(info, EXT_ENABLED_AT) & 31, get8(info, EXT2_AT) & 7
     if ext == EXT_NONE:
@@ -59,8 +60,9 @@ def enabled_speeds(t, port):
 @inner
 def common_fec(t, port, peer, i):
     """Return FECModeActive of a link at ``SPEEDS[i]``: of the modes that both ends enable, the one
-    with the least delay. PAM4 lanes do not work without RS-FEC. Slower lanes work without FEC if
-    the ends have no common mode. If a port lacks the attribute, the peer decides."""
+    with the shortest delay. PAM4 lanes do not work without RS-FEC. Slower lanes work without FEC if
+    the ends have no common mode. If a port does not have the attribute, the peer's modes are
+    used."""
     at = FEC_ENABLED_AT[i]
     modes = np.int64(NO_FEC | FIRECODE | RS | LOW_LATENCY_RS)
     stated = False
@@ -81,9 +83,11 @@ def common_fec(t, port, peer, i):
 
 @inner
 def agree(t, port, peer):
-    """Write the active width, speed and FEC mode of a link that trains; return False if its ends have none in common.
+    """Write the active width, speed and FEC mode of a link that trains. Return False if its ends
+    have no common ones.
 
-    Speed and width are limited to those that the cable had at the start: training does not repair a damaged link.
+    Speed and width are limited to those that the cable had at the start, so that training does not
+    repair a damaged link.
     """
     widths = get8(t.port_info[port], WIDTH_ENABLED_AT) & get8(t.port_info[peer], WIDTH_ENABLED_AT)
     local, theirs = enabled_speeds(t, port), enabled_speeds(t, peer)

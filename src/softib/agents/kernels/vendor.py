@@ -1,6 +1,6 @@
-"""Mellanox' vendor class 0x0a, read-only: the attributes whose layout vendstat and mstflint
-publish, and the registers that AccessRegisterGMP reads (the module in a port, and the port's
-histogram of RS-FEC corrections)."""
+"""Mellanox' vendor class 0x0a, read-only. It supports the attributes whose layout vendstat and
+mstflint publish, and the registers that AccessRegisterGMP reads: the module in a port, and the
+port's histogram of RS-FEC corrections."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ LARGEST = np.uint64(1 << 63)
 
 @inner
 def access_register(t, m, node, number, now):
-    """Answer the Get of register ``number``; returns the status."""
+    """Answer a Get of register ``number``. Return the status."""
     if number != PPCNT and number != PDDR and number != PPHCR:
         return UNKNOWN
     if get32(m, BLOCK_NUMBER_AT) >> 16 != 0 or get8(m, IB_PORT_AT) >> 6 != 1:
@@ -46,7 +46,8 @@ def access_register(t, m, node, number, now):
         return BAD
     port = np.int64(t.node_base[node]) + which
     if number == PDDR:
-        # Power in dBm would need another register image: this firmware supports only microwatts.
+        # Power in dBm would need another register image; softib's firmware supports only
+        # microwatts.
         if get8(m, PAGE_AT) != MODULE or get8(m, UNIT_AT) >> 5 & 3 != 1:
             return BAD
         clear(m, DATA_AT, BLOCK - 8)
@@ -109,8 +110,8 @@ PS_PER_S = 1_000_000_000_000
 
 @inner
 def general_info(t, m, node, now):
-    """Get GeneralInfo: hardware from NodeInfo, seconds since power-up, and softib's version as
-    firmware and software version."""
+    """Get GeneralInfo: the hardware, as in NodeInfo; the seconds since power-up; and softib's
+    version as firmware version and software version."""
     device = np.int64(t.device_id[node])
     put16(m, DATA + HW_AT, np.int64(t.revision[node]) & 0xFFFF)
     put16(m, DATA + DEVICE_AT, device)
@@ -130,7 +131,8 @@ def general_info(t, m, node, now):
 
 @inner
 def config_space(t, m, node, modifier):
-    """Read the configuration space of InfiniScale III: PortXmitWait of the ports in the records."""
+    """Read the configuration space of InfiniScale III: PortXmitWait of the ports whose addresses
+    the records have."""
     records = (modifier >> 16) & 0x3F
     if t.device_id[node] != IS3 or records > MAX_RECORDS:
         return BAD_FIELD
@@ -149,7 +151,7 @@ def config_space(t, m, node, modifier):
 
 @inner
 def vendor_agent(t, m, ingress, now):
-    """Answer Get of one vendor attribute; returns the status."""
+    """Answer a Get of one vendor attribute. Return the status."""
     attribute, node = get16(m, ATTR_AT), t.port_node[ingress]
     if m[METHOD_AT] != GET:
         return BAD_ATTRIBUTE
@@ -165,5 +167,5 @@ def vendor_agent(t, m, ingress, now):
         return general_info(t, m, node, now)
     if attribute == CLASS_PORT_INFO:
         m[DATA], m[DATA + 1], m[DATA + RESP_TIME_AT] = 1, 1, RESP_TIME
-    # Counters count without being selected in a group first, so the number of counter groups stays 0.
+    # Counters always count, without selection of a group, so the number of counter groups is 0.
     return OK

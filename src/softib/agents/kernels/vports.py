@@ -1,8 +1,8 @@
-"""Virtual ports of a CA port (:mod:`softib.iba.vendor.vports`): answers and state of its SMA.
+"""The SMA of virtual ports of a CA port (:mod:`softib.iba.vendor.vports`): attributes and states.
 
-Virtual ports belong to the port through which an SMP enters. AttributeModifier holds index and
-block (see :mod:`softib.iba.vendor.vports`). A virtual port's state never exceeds that of its
-physical port: it reports the lower of the two.
+An SMP concerns virtual ports of the physical port through which it arrives. AttributeModifier is
+the index and the block (see :mod:`softib.iba.vendor.vports`). A virtual port reports the lower of
+its own state and the state of its physical port.
 """
 
 import numpy as np
@@ -16,14 +16,14 @@ OK, BAD_FIELD, BAD_ATTRIBUTE = int(c.MadStatus.OK), int(c.MadStatus.BAD_FIELD), 
 INIT, ARMED, ACTIVE = (int(s) for s in (c.PortState.INIT, c.PortState.ARMED, c.PortState.ACTIVE))
 V, INFO = vports.VirtualizationInfo, vports.VPortInfo
 FLAGS_AT, CAP_AT, HEAD_SIZE = V.virtualization_enable.byte, V.vport_cap.byte, 8
-CHANGE_BIT = 0x20  # VPortStateChange, in the byte of VirtualizationEnable
+CHANGE_BIT = 0x20  # VPortStateChange, in the byte that also has VirtualizationEnable
 STATE_AT, LID_AT, LID_INDEX_AT, GUID_AT = (
     INFO.vport_state.byte,
     INFO.vport_lid.byte,
     INFO.lid_by_vport_index.byte,
     INFO.vport_guid.byte,
 )
-LID_REQUIRED = 0x04  # in the byte of VPortState(4), ClientReregister(1), LidRequired(1)
+LID_REQUIRED = 0x04  # in the byte with VPortState(4), ClientReregister(1), LidRequired(1)
 INFO_SIZE, NODE_SIZE = INFO.vport_profile.byte + 8, vports.VNodeInfo.vnode_guid.byte + 8
 STATES = vports.VPORT_STATES
 CAP_MASK2_AT, PORT_STATE_AT = PortInfo.cap_mask2.byte + 1, PortInfo.port_state.byte
@@ -33,19 +33,19 @@ LID_MAX, GUIDS, PKEYS = c.LID_UCAST_MAX, vports.VPORT_GUIDS, vports.VPORT_PKEYS
 
 @inner
 def has_vports(t, port):
-    """Return whether the port (row) has virtual ports."""
+    """Return whether port ``port`` has virtual ports."""
     return t.port_info[port, CAP_MASK2_AT] & VIRTUAL != 0 and t.switch_of_node[t.port_node[port]] < 0
 
 
 @inner
 def vport_row(t, port, index):
-    """Return the row of virtual port ``index``, -1 beyond VPortCap."""
+    """Return the row of virtual port ``index``, or -1 if it is beyond VPortCap."""
     return np.int64(t.vport_base[port]) + index if index <= get16(t.virtualization[port], CAP_AT) else np.int64(-1)
 
 
 @inner
 def vport_state(t, port, row):
-    """Return VPortState as a Get reads it."""
+    """Return the VPortState that a Get reports."""
     return min(np.int64(t.vport_info[row, STATE_AT] >> 4), np.int64(t.port_info[port, PORT_STATE_AT] & 15))
 
 
@@ -63,8 +63,8 @@ def owns_vport_lid(t, port, lid):
 
 @inner
 def virtualization_info(t, m, ingress, is_set):
-    """Return VirtualizationInfo: the number of virtual ports. A Set with the bit clears
-    VPortStateChange; the adapter controls the other fields."""
+    """Answer a Get or Set of VirtualizationInfo, which states the number of virtual ports. A Set
+    with bit VPortStateChange clears this bit; the adapter controls all other fields."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     head = t.virtualization[ingress]
@@ -77,8 +77,8 @@ def virtualization_info(t, m, ingress, is_set):
 
 @inner
 def vport_info_smp(t, m, ingress, modifier, is_set):
-    """Get or set the VPortInfo of a virtual port. A Set raises the state by one (Initialize, Armed,
-    Active), lowers it to Initialize, or keeps it (0), and sets a LID if one is required."""
+    """Get or Set the VPortInfo of a virtual port. A Set raises the state by one (Initialize, Armed,
+    Active), lowers it to Initialize, or keeps it (0). It also sets a LID if one is required."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     row = vport_row(t, ingress, modifier)
@@ -95,7 +95,7 @@ def vport_info_smp(t, m, ingress, modifier, is_set):
 
 @inner
 def write_vport(t, m, ingress, row):
-    """Store the writable components of a Set; a bad field leaves everything unchanged."""
+    """Store the components that a Set may write. If one of them is illegal, nothing changes."""
     info, now = t.vport_info[row], vport_state(t, ingress, row)
     wanted, lid = np.int64(m[DATA_AT + STATE_AT] >> 4), get16(m, DATA_AT + LID_AT)
     physical = np.int64(t.port_info[ingress, PORT_STATE_AT] & 15)
@@ -118,7 +118,7 @@ def write_vport(t, m, ingress, row):
 
 @inner
 def vport_states(t, m, ingress, modifier, is_set):
-    """Get the states of 128 virtual ports, two per byte; those beyond VPortCap read 0."""
+    """Get the states of 128 virtual ports, two per byte. Those beyond VPortCap are 0."""
     if is_set or not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     cap, first = get16(t.virtualization[ingress], CAP_AT), modifier * STATES
@@ -133,7 +133,7 @@ def vport_states(t, m, ingress, modifier, is_set):
 
 @inner
 def vnode(t, m, ingress, modifier, is_set, description):
-    """Get VNodeInfo or VNodeDescription of the virtual HCA that a virtual port belongs to."""
+    """Get VNodeInfo or VNodeDescription of the virtual HCA to which a virtual port belongs."""
     if is_set or not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     row = vport_row(t, ingress, modifier)
@@ -149,7 +149,7 @@ def vnode(t, m, ingress, modifier, is_set, description):
 
 @inner
 def vport_guid_info(t, m, ingress, modifier, is_set):
-    """Get or Set a block of the GUIDs of a virtual port; entry 0 is its PortGUID, and read-only."""
+    """Get or Set a block of a virtual port's GUIDs. Entry 0 is its PortGUID, and is read-only."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     row = vport_row(t, ingress, modifier >> 16)
@@ -164,7 +164,7 @@ def vport_guid_info(t, m, ingress, modifier, is_set):
 
 @inner
 def vport_pkey_table(t, m, ingress, modifier, is_set):
-    """Get or Set a block of the P_Keys of a virtual port."""
+    """Get or Set a block of a virtual port's P_Keys."""
     if not has_vports(t, ingress):
         return BAD_ATTRIBUTE
     row = vport_row(t, ingress, modifier >> 16)

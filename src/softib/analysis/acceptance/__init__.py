@@ -1,2 +1,1 @@
-"""Analysis of measurements between hosts: plan, expected values, slow parts, and changes since a
-baseline."""
+"""Measurements between hosts: their plan, expected values, slow parts of the fabric, and changes since a baseline."""

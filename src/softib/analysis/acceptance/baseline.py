@@ -31,14 +31,14 @@ the workload and not on the fabric."""
 MODULE_KEYS = ("module_vendor", "module_part", "module_serial")
 
 PortKey = str
-"""``0x0008f10400411a08:3``: NodeGUID and portnum."""
+"""NodeGUID and port number, for example ``0x0008f10400411a08:3``."""
 
 
 @dataclass(frozen=True)
 class BaselineRecord:
-    """``fabric`` None: only measurements. ``firmware``: by NodeGUID in hex. ``modules``: by port,
-    cable data from the EEPROM and the source (serial, part, vendor, ``length_m``). ``errors``: by
-    port and counter, (increase, seconds observed). ``pairs``: test → (source, target) → value."""
+    """A baseline. ``fabric``: None if it has only measurements. ``firmware``: NodeGUID in hex → version. ``modules``:
+    port → data of its cable from the EEPROM and from the source (serial, part, vendor, ``length_m``). ``errors``: port
+    → counter → (increase, seconds observed). ``pairs``: test → (source, target) → value."""
 
     name: str
     fabric: Fabric | None = None
@@ -98,7 +98,7 @@ def _errors(seen: Observations) -> dict[PortKey, dict[str, tuple[int, float]]]:
 
 
 def write_baseline(record: BaselineRecord, path: str | os.PathLike[str]) -> None:
-    """Write the record as JSON, with the topology as readable ibnetdiscover text. Raises
+    """Write the record as JSON; it contains the topology as ibnetdiscover text. Raises
     :class:`InputError` if the file cannot be written."""
     stated = {
         KEY: VERSION,

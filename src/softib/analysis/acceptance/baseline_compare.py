@@ -1,5 +1,5 @@
-"""Differences of a fabric from its baseline: topology, firmware, cables, error rates, and
-measurements with their significance."""
+"""Differences of a fabric from its baseline: topology, firmware, cables, error rates, and statistically significant
+changes of measurements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] 
     spine, across a core; "" if unknown); None without a fabric."""
     if fabric is None:
         return None
-    if not len(end_ports(fabric)):  # a file without LIDs: the leaf of each host is known nevertheless
+    if not len(end_ports(fabric)):  # a file without LIDs still shows the leaf of each host
         fabric = fabric.copy()
         bring_up(fabric)
     ends = ends_of_fabric(fabric, graph_of(fabric)).ends
@@ -47,13 +47,13 @@ def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] 
 
 
 LEVEL = 0.01
-"""Probability of a false alarm in each kind of comparison, after correction."""
+"""Probability of a false alarm in each kind of comparison, corrected for the number of comparisons."""
 SAME_LEAST = 0.5
-"""Two baselines belong to different fabrics if fewer than this share of nodes (or hosts) are in both."""
+"""Two baselines belong to different fabrics if less than this share of their nodes (or hosts) is in both."""
 SHOWN = 5
 EXACT = 100_000
 LENGTH_M = 0.5
-"""Cable lengths must differ by this much, since they are stated in steps of 0.5 m and more
+"""Difference in metres from which two cable lengths count as different: lengths are stated in steps of 0.5 m or more
 (SFF-8636 counts metres)."""
 
 
@@ -216,8 +216,8 @@ def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
 
 
 def binomial_tail(k: int, n: int, p: float) -> float:
-    """Return P(at least ``k`` of ``n``), each with probability ``p``; beyond :data:`EXACT`, from
-    the normal distribution."""
+    """Return the probability that at least ``k`` of ``n`` events happen, each of which has the probability ``p``.
+    Beyond :data:`EXACT` events, the normal distribution is used."""
     if k <= 0 or p >= 1:
         return 1.0
     if p <= 0 or k > n:
@@ -231,7 +231,7 @@ def binomial_tail(k: int, n: int, p: float) -> float:
 
 
 def _topology(a: Fabric, b: Fabric) -> Iterator[Finding]:
-    """Return one finding for each kind of change of ``softib diff``."""
+    """Return one finding for each kind of change that ``softib diff`` distinguishes."""
     kinds: dict[str, list[Any]] = {}
     for change in diff(a, b):
         kinds.setdefault(change.kind, []).append(change)

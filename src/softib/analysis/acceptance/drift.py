@@ -1,7 +1,7 @@
-"""Compare two sets of measurements of pairs of hosts statistically. All pairs together are compared
-with a signed-rank test on the change of each pair (Wilcoxon 1945). Each host is compared by the
-same test over its pairs, with Holm's correction for the number of hosts (Holm 1979). If the two
-sets have different pairs, all rates are compared by the rank-sum test (Mann and Whitney 1947).
+"""Statistical comparison of two sets of measurements between pairs of hosts. A signed-rank test on the changes of all
+pairs shows whether the fabric changed (Wilcoxon 1945). The same test over the pairs of a host shows whether the host
+changed; Holm's method corrects for the number of hosts (Holm 1979). If the two sets have different pairs, the rank-sum
+test compares all rates (Mann and Whitney 1947).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from softib.result import HIDDEN, Result, key
 __all__ = ["ClassDrift", "Drift", "HostDrift", "compare_pairs", "mann_whitney", "signed_rank"]
 
 EXACT = 20
-"""Largest number of pairs for which the signed-rank test counts every assignment of signs; beyond,
-the normal distribution with correction for ties is used."""
+"""Up to this number of pairs, the signed-rank test counts all assignments of signs; for more pairs, it uses the normal
+distribution, corrected for ties."""
 LEAST = 6
-"""Smallest number of pairs that can be significant at 0.05 (two-sided: 2 / 2**6)."""
+"""Smallest number of pairs with which a change can be significant at 0.05 (two-sided: 2 / 2**6)."""
 
 Pairs = Mapping[tuple[str, str], float]
 """(source, destination) -> measured value: Gb/s or microseconds."""
@@ -28,8 +28,8 @@ Pairs = Mapping[tuple[str, str], float]
 
 @dataclass(frozen=True)
 class HostDrift:
-    """``ratio``: median of after over before for the host's ``pairs``. ``probability`` of such a
-    change by chance, corrected for the number of hosts."""
+    """Change of the pairs of one host. ``ratio``: median of (value after / value before); ``pairs``: their number;
+    ``probability`` of such a change by chance, corrected for the number of hosts."""
 
     host: str
     ratio: float
@@ -39,9 +39,9 @@ class HostDrift:
 
 @dataclass(frozen=True)
 class ClassDrift:
-    """``ratio``: median of after over before for the ``pairs`` of one class (across a core …);
-    ``rest``: for all other pairs. ``probability`` of such a change by chance, corrected for the
-    number of classes."""
+    """Change of the pairs of one class, for example across a core. ``ratio``: median of (value after / value before)
+    for these ``pairs``; ``rest``: this median for all other pairs; ``probability`` of such a change by chance,
+    corrected for the number of classes."""
 
     name: str
     ratio: float
@@ -57,20 +57,20 @@ class Drift(Result):
     pairs: int
     """Number of pairs measured in both runs."""
     ratio: float = field(metadata=key(type=float | None))
-    """Median of after over before; null if no pair is in both sets."""
+    """Median of (value after / value before); null if no pair is in both sets."""
     probability: float
-    """Probability of such a change by chance (signed ranks; rank sum if the pairs differ)."""
+    """Probability of such a change by chance (signed-rank test; rank-sum test if no pair is in both sets)."""
     hosts: tuple[HostDrift, ...] = field(metadata=HIDDEN)
-    """Hosts whose pairs changed significantly differently from the rest, most certain first."""
+    """Hosts whose pairs changed differently from all other pairs, if that is significant; most certain first."""
     only_before: int
-    """Pairs measured only in the first set."""
+    """Number of pairs that only the first run measured."""
     only_after: int
     classes: tuple[ClassDrift, ...] = field(default=(), metadata=HIDDEN)
-    """Classes of pairs that changed significantly differently from the others; their change is
-    removed before hosts are compared."""
+    """Classes of pairs that changed differently from the other classes, if that is significant. Their change is removed
+    before hosts are compared."""
 
     def changed(self, level: float = 0.01) -> bool:
-        """Return whether the fabric as a whole, any host or any class of pairs changed."""
+        """Return whether the fabric as a whole, a host, or a class of pairs changed."""
         parts = [h.probability for h in self.hosts] + [c.probability for c in self.classes]
         return self.probability < level or any(p < level for p in parts)
 
@@ -147,8 +147,8 @@ def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: f
 
 
 def signed_rank(differences: np.ndarray) -> float:
-    """Return the two-sided probability of signed ranks this uneven if each difference is equally
-    likely positive or negative; zeros are ignored."""
+    """Return the two-sided probability that signed ranks are at least as uneven as those of ``differences`` if positive
+    and negative differences are equally likely. Zeros are ignored."""
     d = np.asarray(differences, float)
     d = d[d != 0]
     n = len(d)
@@ -164,8 +164,8 @@ def signed_rank(differences: np.ndarray) -> float:
 
 
 def _exact(rank: np.ndarray, plus: float) -> float:
-    """Count every assignment of signs: sums of subsets of the ranks, doubled so that ties are whole
-    numbers."""
+    """Return this probability from a count of all assignments of signs: the sums of all subsets of the ranks. Ranks are
+    doubled, so that those of ties are whole numbers."""
     twice = np.rint(2 * rank).astype(np.int64)
     counts = np.zeros(int(twice.sum()) + 1)
     counts[0] = 1.0
@@ -177,8 +177,8 @@ def _exact(rank: np.ndarray, plus: float) -> float:
 
 
 def mann_whitney(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the two-sided probability of ranks this uneven between ``a`` and ``b`` if both come
-    from one distribution (normal approximation, ties corrected)."""
+    """Return the two-sided probability that the ranks of ``a`` and ``b`` differ at least this much if both come from
+    one distribution (normal approximation, corrected for ties)."""
     n, m = len(a), len(b)
     if not n or not m:
         return 1.0
@@ -198,7 +198,7 @@ def _ranks(values: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _two_sided(deviation: float, variance: float) -> float:
-    """Return the two-sided probability, with continuity correction."""
+    """Return the two-sided probability of a ``deviation`` at least this large, with continuity correction."""
     if variance <= 0:
         return 1.0
     return math.erfc(max(0.0, abs(deviation) - 0.5) / math.sqrt(2 * variance))

@@ -1,6 +1,6 @@
-"""Expected values of a pair of hosts: the bandwidth of its path's links and the latency of its
-path, by the same laws as ``simulate`` and ``--pace``. If a link trained slower than most links of
-its kind, its expected rate is that of its kind.
+"""Expected values of pairs of hosts: bandwidth from the links of the path, and latency of the path, computed as in
+``simulate`` and ``--pace``. If a link trained at a lower rate than most links of its kind, the rate of its kind is
+expected.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ KINDS: tuple[Kind, ...] = ("host", "adapter", "cable", "switch", "direction")
 
 @dataclass(frozen=True)
 class Part:
-    """A part: its ``kind``, and its row, which is a host's number, an end, the smaller port row of
-    a cable, a node, or the sending port row. ``same``: further parts that exactly the same
-    measurements cross, so they cannot be distinguished."""
+    """A part of the fabric. ``row`` depends on ``kind``: the number of a host, the end of an adapter, the smaller port
+    row of a cable, the node of a switch, or the sending port row of a direction. ``same``: further parts that exactly
+    the same measurements cross, so they cannot be distinguished."""
 
     kind: Kind
     row: int
@@ -47,9 +47,9 @@ class FabricParts:
 
 
 def parts_of(measured: Measurements, rows: np.ndarray, test: str, expectation: Expectation | None) -> FabricParts:
-    """Return the parts that the measurements ``rows`` (all of ``test``) cross, according to the
-    forwarding tables; in both directions if data or answers flow in both. Without expected values,
-    only hosts and adapters are returned."""
+    """Return the parts that the measurements ``rows`` (all of ``test``) cross, according to the forwarding tables. If
+    data or answers flow in both directions, the parts of both paths are included. If ``expectation`` is None, only
+    hosts and adapters are returned."""
     ends, a, b = measured.ends, measured.source[rows], measured.target[rows]
     host = _host_numbers(ends)
     n = len(rows)
@@ -94,12 +94,12 @@ def _on_paths(e: Expectation, a: np.ndarray, b: np.ndarray, both: bool) -> list[
 
 
 def _without_doubles(keys: np.ndarray, first: np.ndarray, row: np.ndarray, width: int) -> FabricParts:
-    """Merge parts that the same measurements cross: the first kind in :data:`KINDS` leads, and the
-    others are in its ``same``."""
+    """Merge parts that the same measurements cross: of these, the part whose kind is first in :data:`KINDS` stays, and
+    the others are in its ``same``."""
     leads: dict[bytes, int] = {}
     same: dict[int, list[tuple[Kind, int]]] = {}
     kept: list[int] = []
-    for i, key in enumerate(keys.tolist()):  # in the order of kinds
+    for i, key in enumerate(keys.tolist()):  # sorted by kind
         mark = row[first[i] : first[i + 1]].tobytes()
         lead = leads.setdefault(mark, i)
         if lead == i:
@@ -169,9 +169,8 @@ class Expectation:
         return Paths(laid.first, np.asarray(laid.port >> 4, np.int64)[laid.channel])
 
     def bandwidth(self, source: np.ndarray, target: np.ndarray, size: int, loaded: bool) -> np.ndarray:
-        """Return the Gb/s of payload of messages of ``size`` bytes (float64; 0 without a path): the
-        minimum over the path's links. If all flows of the call run at once (``loaded``), each link
-        is shared evenly.
+        """Return the Gb/s of payload of messages of ``size`` bytes (float64; 0 without a path): the minimum over the
+        path's links. With ``loaded``, all flows of this call run at once, and share links evenly.
         """
         there = self.paths(source, target)
         rate = self.gbps[there.port]
@@ -187,8 +186,8 @@ class Expectation:
         return out * size / np.maximum(octets, 1)
 
     def latency_us(self, source: np.ndarray, target: np.ndarray, size: int) -> np.ndarray:
-        """Return half the round-trip time of ``size`` bytes without load (float64; NaN without a
-        path), the mean of both directions."""
+        """Return half the round-trip time of ``size`` bytes without load (float64; NaN without a path): the mean of
+        both directions."""
         out = np.zeros(len(source))
         for a, b in ((source, target), (target, source)):
             m = messages(self.row[a], self.row[b], size)
@@ -201,7 +200,7 @@ class Expectation:
 
     def of_round(self, test: PairTest, one: Round, size: int, part: np.ndarray | None = None) -> np.ndarray:
         """Return the expected value of each pair of the round in ``test`` (float64, in the test's
-        unit). ``part``: for a test that runs beside bandwidth, the part of the round of each pair (None: as
+        unit). ``part``: for a latency test under load, the part of the round to which each pair belongs (None: as
         planned)."""
         a, b = one.source, one.target
         if test.under_load:

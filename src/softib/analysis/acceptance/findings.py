@@ -25,7 +25,7 @@ __all__ = ["ClassSummary", "Judged", "Unit", "judge", "summary"]
 Unit = Literal["Gb/s", "us"]
 
 BELOW = 0.9
-"""Share of the model below which the median pair of a test is reported as information."""
+"""If the median pair of a test reaches less than this share of its expected value, an information is reported."""
 SHOWN = 5
 """Number of examples in evidence."""
 
@@ -113,9 +113,8 @@ def _add(
 
 
 def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Part:
-    """Return the canonical name of a part. A cable to a host, or one direction of it, becomes the
-    adapter; the only adapter of a host becomes the host; a direction of a cable between switches
-    becomes that cable.
+    """Return the part under which a finding is reported. For a cable to a host, or one direction of it, this is the
+    adapter; for the only adapter of a host, the host; for a direction of a cable between switches, the cable.
     """
     kind, row, ends = part.kind, part.row, measured.ends
     if e is not None and kind in ("cable", "direction"):
@@ -134,8 +133,8 @@ def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Par
 
 
 def _folded(measured: Measurements, cases: dict[tuple[str, int], _Case]) -> list[_Case]:
-    """Remove adapters whose host another test blames: a test with a smaller effect may find only
-    one adapter of a slow host."""
+    """Remove adapters whose host is blamed by another test. (If the effect in a test is small, the test may find only
+    one adapter of a slow host.)"""
     host = measured.ends.host
     hosts = {host[row] for kind, row in cases if kind == "host"}
     return [c for (kind, row), c in cases.items() if kind != "adapter" or host[row] not in hosts]
@@ -232,7 +231,7 @@ def _place_of(measured: Measurements, e: Expectation | None) -> Callable[[int], 
 
 
 def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
-    """Return one finding for each reason of failed hosts, and one for pairs."""
+    """Return one finding for each reason why hosts failed, and one for failed pairs."""
     ends = measured.ends
     hosts: dict[str, dict[str, int]] = {}
     pairs: dict[tuple[str, str], Failure] = {}
@@ -264,8 +263,8 @@ def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
 
 
 def _below(measured: Measurements, model: np.ndarray) -> list[Finding]:
-    """Report tests whose median pair is far from the model: no part of the fabric stands out, so
-    the cause affects all pairs."""
+    """Report tests whose median pair is far from its expected value. The cause affects all pairs, so no single part of
+    the fabric is slower than others."""
     out = []
     for test in measured.tests:
         rows = np.flatnonzero((measured.test == test) & np.isfinite(model) & (model > 0))
@@ -308,7 +307,7 @@ class ClassSummary(Result):
 
     test: str
     pairs: str
-    """``same leaf``, ``across spine``, ``across core``; ``all`` where paths are not known."""
+    """``same leaf``, ``across spine`` or ``across core``; ``all`` if paths are not known."""
     measurements: int
     unit: str = field(metadata=key(type=Unit))
     least: float

@@ -1,8 +1,7 @@
 """Latency under load, from the packet layer: some pairs of a round exchange short messages while
-the others send in both directions at full rate. Switches forward packets. So a short message waits
-for packets on a shared link, and on an overloaded link for the packets in the buffers before it.
-Only relevant load is simulated: flows that share a link with the measured paths, directly or
-through other flows.
+the others send in both directions at full rate. A short message waits for the packet that occupies a shared link; on an
+overloaded link, it waits for all packets in the buffers before it. Only relevant load is simulated: flows that share a
+link with the measured paths, directly or through other flows.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ __all__ = ["latency_under_load_us"]
 
 US = 10**6
 SETTLED_PS, EVERY_PS, PROBES = 20 * US, 2 * US, 16
-"""Time of the first short message of a pair (buffers fill long before that), the interval to the
-next, and the number in each direction."""
+"""Short messages of a pair: time of the first (buffers fill long before that), interval between two, and number in each
+direction."""
 END_PS = SETTLED_PS + (PROBES + 4) * EVERY_PS
 SPEED_FIELDS = (
     PortInfo.link_width_active,
@@ -108,13 +107,13 @@ def _wait_us(
         packet.run(fabric, m, PacketOptions(until_ps=END_PS)).arrived_ps[: len(begin)] - begin for m in (both, probes)
     ]
     extra = np.maximum(took[0], 0) - took[1]
-    extra[took[0] <= 0] = END_PS - begin[took[0] <= 0]  # still in transit at the end: its latency is at least that long
+    extra[took[0] <= 0] = END_PS - begin[took[0] <= 0]  # still in transit at the end: its latency is at least this
     middle = np.median(extra.reshape(-1, PROBES), axis=1) / US
     return np.asarray(middle[: len(pairs[0])] + middle[len(pairs[0]) :]) / 2
 
 
 def _as_built(e: Expectation) -> Fabric:
-    """Return the fabric with every link at the rate of its kind."""
+    """Return a copy of the fabric in which every link has the usual rate of its kind."""
     slow = np.flatnonzero(e.plane.gbps < e.gbps)
     if not len(slow):
         return e.fabric

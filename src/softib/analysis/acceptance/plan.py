@@ -1,5 +1,5 @@
-"""The plan of an acceptance run: rounds, tests and batches, with the expected duration of each
-pair; and the journal's entries as measurements."""
+"""The plan of an acceptance run: rounds, tests and batches, with the expected duration of each pair. Also the
+conversion of the journal's entries to measurements."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = [
 
 
 NODE_DESCRIPTION = re.compile(r"^(?P<host>\S+)[ /:]+(?P<device>[a-z][a-z0-9]*_?\d+)\b")
-"""``node-1 mlx5_0``, as written by rdma-ndd (``%h %d``)."""
+"""Node description as rdma-ndd writes it (``%h %d``), for example ``node-1 mlx5_0``."""
 
 
 @dataclass(frozen=True)
 class FabricEnds:
-    """``ends``, and for each its ``row`` among the fabric's end ports (int64) and its ``port`` of
-    the fabric (int64). ``tree``: its tiers have names."""
+    """``ends``, and for each its ``row`` among the fabric's end ports (int64) and its ``port`` of the fabric (int64).
+    ``tree``: whether the fabric is a tree, whose tiers have names."""
 
     ends: Ends
     row: np.ndarray
@@ -90,8 +90,8 @@ def ends_of_fabric(fabric: Fabric, graph: SwitchGraph, hosts: Sequence[str] | No
 
 
 def ends_of_hosts(hosts: Sequence[str], devices: Sequence[str] = ()) -> Ends:
-    """Return hosts that are known only by name, each with the ``devices`` (none given: the first
-    device of each host)."""
+    """Return the ends of hosts that are known only by name, each with the adapters ``devices``; without ``devices``,
+    with its first adapter."""
     rows = [(h, d, r) for h in hosts for r, d in enumerate(devices or [""])]
     none = np.zeros(len(rows), np.int32)
     names = tuple(h for h, _, _ in rows)
@@ -137,7 +137,7 @@ def _pods(fabric: Fabric, graph: SwitchGraph, structure: Structure) -> np.ndarra
 
 
 UNKNOWN_GBPS = 100.0
-"""Rate that is assumed for the number of iterations if there is no fabric."""
+"""Rate in Gb/s that is assumed to choose the number of iterations if there is no fabric."""
 LATENCY_SIZE = 2
 """Message size in bytes for latency (perftest's default)."""
 LATENCIES_PER_SECOND = 1000
@@ -156,7 +156,7 @@ class AcceptancePlan:
 
 
 def host_ports(ends: Ends) -> list[HostPort]:
-    """Return the ends in the form of launchers."""
+    """Return the ends in the form in which launchers need them."""
     return [
         HostPort(n, h, d, int(p))
         for n, h, d, p in zip(ends.node, ends.host, ends.device, ends.portnum.tolist(), strict=True)
@@ -174,8 +174,8 @@ def plan_batches(
     at_once: int | None,
     seed: int = 0,
 ) -> AcceptancePlan:
-    """Plan the run. ``seconds``: duration of each program at the expected rate. ``at_once``:
-    maximum number of pairs that run at once, if each must have its links for itself."""
+    """Plan the run. ``seconds``: duration of each program at the expected rate. ``at_once``: maximum number of pairs
+    that run at the same time, in tests in which pairs must not share links."""
     rounds = rounds_of(ends, per_class, seed)
     sizes = {t.name: LATENCY_SIZE if t.latency else size for t in tests}
     batches: list[Batch] = []
@@ -198,8 +198,8 @@ def plan_batches(
 
 
 def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[Batch]:
-    """Return a batch for each part of the round: its pairs are measured, and the others are the
-    load. None if a round has a single pair."""
+    """Return a batch for each part of the round: the pairs of the part are measured, and all others are the load.
+    Returns no batch if the round has a single pair."""
     part = measuring_parts(len(one))
     out = []
     for number in range(int(part.max(initial=-1)) + 1):

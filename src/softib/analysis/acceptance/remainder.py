@@ -1,5 +1,5 @@
-"""Remaining observations of an acceptance run: slow pairs that no blamed part explains, links that
-trained low, and cables that no pair crossed."""
+"""Findings of an acceptance run that do not blame a part: slow pairs that no blamed part explains, links that trained
+at a lower rate, and cables that no pair crossed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from softib.plural import counted
 __all__ = ["Explained", "slow_pairs", "trained_low", "uncrossed"]
 
 SLOW = 0.3
-"""Smallest unexplained loss of bandwidth (share) from which a pair is listed; chosen by softib."""
+"""A pair is listed if it lost at least this share of its bandwidth without an explanation; the value is softib's
+choice."""
 HALF = 0.5
-"""Smallest unexplained loss (share) from which a single measurement is a warning: momentary disturbances of a host are
-rarely that large."""
+"""A single measurement is a warning from this unexplained loss on (as a share), because momentary disturbances of a
+host rarely cause more."""
 Explained = Mapping[str, tuple[np.ndarray, np.ndarray, FabricParts, Sequence[Blamed]]]
-"""For each test: rows of its measurements, how much worse each is than usual, the parts, and which
-of them are blamed."""
+"""Test → (rows of its measurements, how much worse each is than usual, the parts, those of them that are blamed)."""
 Place = Callable[[int], list[Location]]
 
 

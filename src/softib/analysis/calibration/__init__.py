@@ -1,1 +1,1 @@
-"""Comparison of predictions with a log's measurements, and a machine fitted to a log."""
+"""Comparison of predictions with the measurements in a benchmark's log, and fit of a machine to such a log."""

@@ -1,4 +1,5 @@
-"""Fit the constants of a machine on which the rows of a log depend, and judge the fit by halves of the rows."""
+"""Fit those constants of a machine on which the rows of a log depend. To judge the fit, each half of the rows is
+predicted by a fit to the other half."""
 
 from __future__ import annotations
 
@@ -18,27 +19,26 @@ from softib.workloads.benchmark_logs.log import BenchmarkLog
 __all__ = ["INSIDE", "Calibrated", "Knob", "calibrated", "half_width"]
 
 INSIDE = 0.9
-"""Share of measurements inside a range."""
+"""Share of measurements that a range must contain."""
 CHANGE = 1.25
 """Factor by which a constant is changed, to see which rows depend on it."""
 LEAST = 0.03
 """Minimum change of a row's time, as a share, that counts as a dependency."""
 ROWS = 2
-"""Minimum number of rows that a constant must move."""
+"""Minimum number of rows that must depend on a constant."""
 SHARES = (1.0, 0.6, 0.36)
-"""Start values of the fit for a rate that may be hidden, as factors."""
+"""Factors on the start value of a constant with a ``limit``: a fit is started from each."""
 MOST = 0.35
-"""Limit of the logarithm of predicted over measured; beyond it, an error has constant weight in a fit."""
+"""Limit of an error, log(predicted / measured), in a fit: a larger error has no larger effect."""
 
 Predict = Callable[[Mapping[str, float]], np.ndarray]
-"""Values of the log's rows for values of the knobs."""
+"""Function from values of the constants to predictions of the log's rows."""
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A constant of a machine that a log may determine. ``now``: its value without the log.
-    ``limit``: the constant is a rate that other rates hide until it is low; it never rises above
-    that value."""
+    """A constant of a machine that a log may determine. ``now``: its value without the log. ``limit``: largest value,
+    for a rate that affects results only if it is lower than other rates."""
 
     name: str
     now: float
@@ -63,9 +63,9 @@ class Knob:
 
 @dataclass(frozen=True)
 class Calibrated:
-    """``values`` of the fitted knobs; ``kept``: knobs on which the rows do not depend. ``before``,
-    ``after``: logarithms of measured over predicted time, by row. ``left_out``: the same for each
-    half, predicted by a fit to the other half."""
+    """Result of a calibration. ``values``: those of the fitted constants; ``kept``: constants on which the rows do not
+    depend. By row, log(measured / predicted time): ``before`` the fit, ``after`` it, and ``left_out``, where a fit to
+    one half of the rows predicts the other half."""
 
     values: dict[str, float]
     kept: tuple[str, ...]
@@ -140,7 +140,7 @@ def _fitted(
 
 
 def half_width(ratios: np.ndarray) -> float:
-    """Return, as a logarithm, half the width of a range that contains :data:`INSIDE` of future
-    rows: the quantile that covers one more row than there are (split conformal prediction)."""
+    """Return, as a logarithm, half the width of a range that contains a share :data:`INSIDE` of future rows. This is a
+    quantile of ``ratios``, corrected for their finite number (split conformal prediction)."""
     ordered = np.sort(np.abs(ratios))
     return float(ordered[min(math.ceil(INSIDE * (len(ordered) + 1)), len(ordered)) - 1])

@@ -1,6 +1,5 @@
-"""Fit a few parameters at once by least squares (Levenberg, Marquardt). Each is on a logarithmic
-scale, so that parameters with similar effects are distinguished to the extent that the data
-permits."""
+"""Fit several parameters together with least squares (Levenberg, Marquardt), each on a logarithmic scale. Parameters
+with similar effects are distinguished as far as the data permits."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ __all__ = ["fit"]
 STEP = 0.02
 """Step of a parameter's logarithm for a derivative."""
 SMALLEST = 1e-3
-"""Lower limit of a parameter, as a factor of its start value."""
+"""Lower limit of a parameter, divided by its start value."""
 MOST = 0.7
 """Largest change of a parameter's logarithm in one round."""
 TRIES = 5
-"""Damping factors tried in one round, in increasing order."""
+"""Number of damping factors that one round tries, in increasing order."""
 
 Residuals = Callable[[dict[str, float]], np.ndarray]
 

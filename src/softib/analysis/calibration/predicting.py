@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Simulated", "log_ratio", "of_law", "values_of"]
 
 WINDOW = 64
-"""Messages of osu_bw at once."""
+"""Number of messages that osu_bw sends without waiting."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +63,17 @@ def values_of(log: BenchmarkLog, job: Job, run: Callable[[Job], float]) -> np.nd
 
 def _value(pattern: str, job: Job, size: int, run: Callable[[Job], float]) -> float:
     changed = lambda **more: job.model_copy(update={"size": size, **more})
-    if pattern == "mpi-latency":  # half a round trip
+    if pattern == "mpi-latency":  # the benchmark prints half of a round trip
         return run(changed(iterations=1)) / 2
-    if pattern == "mpi-bandwidth":  # no startup cost between two windows
+    if pattern == "mpi-bandwidth":  # the benchmark sends window after window, so startup costs do not count
         one, two = (run(changed(iterations=n)) for n in (1, 2))
         return WINDOW * size / (two - one)
     return run(changed())
 
 
 def of_law(job: Nccl, hosts: Hosts, machine: MachineFile) -> Callable[[Job], float]:
-    """Return runs of an NCCL ``job`` by the law for an idle network, on nodes as ``machine`` describes them."""
+    """Return a function from an NCCL job to its time on nodes as ``machine`` describes them, from the formula for an
+    idle network (:mod:`softib.workloads.nccl.law`)."""
     rows = rows_of(job, hosts)
     placed = machine_of_job(job, hosts.name, rows, hosts.gbps)
     changes: dict[str, Any] = {"constants": machine.nccl}
@@ -91,6 +92,6 @@ def of_law(job: Nccl, hosts: Hosts, machine: MachineFile) -> Callable[[Job], flo
 
 
 def log_ratio(log: BenchmarkLog, predicted: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Return the logarithm of measured over predicted time of each row."""
+    """Return log(measured / predicted time) of each row."""
     ratio = np.log(np.array([value for _, value in log.rows]) / np.maximum(predicted, 1e-9))
     return ratio if log.unit == "us" else -ratio

@@ -1,2 +1,2 @@
-"""Jobs of schedulers: files with the hosts and times of each job, and the links that each may use
-on a fabric."""
+"""Jobs of schedulers: files that list the hosts and times of each job, the links of a fabric that a job may use, and
+the causes of failed jobs."""

@@ -15,13 +15,13 @@ from softib.job_logs.events import SYMPTOMS, Event
 __all__ = ["clock_text", "hop_readings", "ranked_causes"]
 
 LEAST = 0.01
-"""Minimum probability of a listed cause."""
+"""Causes with a lower probability than this are not listed."""
 
 
 def hop_readings(site: Site, readings: Readings, paths: PathSet) -> list[HopReading]:
-    """Return the cables of the first pair's path in the tables; without tables, those that all
-    shortest paths have in common. Each cable is listed once (if a log names only one end, the path
-    goes out and back)."""
+    """Return the readings of the cables on the first pair's path in the tables; without tables, of the cables that all
+    shortest paths have in common. Each cable is listed once, even if the path crosses it in both directions (as when a
+    log names only one end)."""
     sure = paths.by_tables or [c for c, w in paths.weight.items() if w > 0.999][:8]
     return [_hop(site, readings, port) for port in {int(site.cable[p]): p for p in reversed(sure)}.values()][::-1]
 
@@ -54,7 +54,7 @@ def ranked_causes(
     events: list[Event],
     source: str,
 ) -> list[RankedCause]:
-    """Return causes by code, the most probable first, each with locations, evidence and command."""
+    """Return the causes, one per code, the most probable first, each with its locations, evidence and next command."""
     by_code: dict[str, list[Hypothesis]] = {}
     for h in hypotheses:
         by_code.setdefault(h.cause.code, []).append(h)

@@ -1,4 +1,5 @@
-"""Combine the logs of a failed job, the fabric, and the history of its counters: :func:`explain_failure`."""
+"""Explanation of a failed job from its logs, the fabric, and the history of the fabric's counters
+(:func:`explain_failure`)."""
 
 from __future__ import annotations
 
@@ -22,10 +23,10 @@ __all__ = ["explain_failure", "window_of"]
 BEFORE_S = 180.0
 AFTER_S = 60.0
 UNTIMED_S = 900.0
-"""Seconds that are analysed before the first error and after the last one, so that clocks may
-differ by a minute; also before the end of a log without times."""
+"""Seconds that are analysed before the first error and after the last one, so that clocks may differ by a minute. If a
+log has no times, this span before its end is analysed."""
 WAITED_S = 2000.0
-"""The same before a symptom that a time limit causes: PyTorch's limit is 10 or 30 minutes."""
+"""Seconds that are analysed before a symptom that a time limit causes: PyTorch's limit is 10 or 30 minutes."""
 DEFERRED = ("collective-timeout", "collective-stuck", "rank-behind", "receive-timeout", "time-limit")
 IDLE_BYTES = 2e6
 """A port that sent fewer bytes than this in the window did not carry the job's data."""
@@ -47,7 +48,7 @@ ALIVE = (*NETWORK, "peer-lost", "collective-timeout", "aborted", "receive-timeou
 
 
 def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
-    """Return the time span in which to look for the cause; None if it is unknown."""
+    """Return the time span that is analysed; None if the log gives no time."""
     if at_s is not None:
         return Window(at_s - BEFORE_S, at_s + AFTER_S, "given")
     times = [t for e in log.events for t in (e.first_s, e.last_s) if t is not None]
@@ -72,9 +73,8 @@ def explain_failure(
     lids_moved: bool | None = None,
     source: str = "FABRIC",
 ) -> Why:
-    """Combine the logs with the fabric (None: there is none). ``hosts``: hosts of the job, if the
-    logs do not name them: errors between other hosts are left out; ``lids_moved``: whether the
-    history shows changed LIDs."""
+    """Combine the logs with the fabric (None: there is none). ``hosts``: hosts of the job, if the logs do not name
+    them; errors between other hosts are left out. ``lids_moved``: whether the history shows changed LIDs."""
     notes = list(log.problems)
     log = _of_hosts(log, site, hosts, notes)
     events = _roots(log.events)
@@ -141,9 +141,8 @@ def explain_failure(
 
 
 def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[str]) -> JobLog:
-    """Return ``log`` without the errors and connections whose ends are all on hosts outside
-    ``hosts``; without ``hosts``, return all of it. Notes are added on anything that stays unclear
-    because one log contains several jobs."""
+    """Return ``log`` without errors and connections that have no end on one of ``hosts``; if ``hosts`` is empty, return
+    the whole log. If one log contains several jobs and it is unclear to which an entry belongs, a note is added."""
     if len(log.job_ids) > 1 and not hosts:
         notes.append(f"the logs are of jobs {few(log.job_ids)}: use --hosts with the hosts of one job")
     if hosts:
@@ -183,7 +182,8 @@ def _is_of(end: End, site: Site | None, rows: set[int], short: set[str]) -> bool
 
 
 def _roots(events: Sequence[Event]) -> list[Event]:
-    """Return candidate events for the cause, nearest first; aborts and kills that follow an error are left out."""
+    """Return the events that may show the cause, the nearest to it first. Aborts and kills that follow an error are
+    left out."""
     network = [e for e in events if e.symptom in NETWORK]
     others = [e for e in events if e.symptom not in SECONDARY and e.symptom != "aborted"]
     killed = {id(e) for e in events if e.symptom == "process-died" and e.detail in ABORTS and others}
@@ -202,8 +202,8 @@ def _stated(log: JobLog) -> list[tuple[End, End]]:
 
 
 def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return the pairs of port rows that failed; if there are none, those that were connected;
-    otherwise those of all hosts of the job. Also return all ends."""
+    """Return (pairs of port rows, all ends). The pairs are those that failed; if there are none, those that were
+    connected; if there are none, all pairs of the job's hosts."""
     tried: set[str] = set()
 
     def port(end: End) -> int:
@@ -265,7 +265,7 @@ def _first_pkeys_apart(f: Fabric, a: int, b: int) -> bool:
 
 
 def _reported(events: Sequence[Event], site: Site) -> dict[int, str]:
-    """Return ports with reports in the logs of kernels and managers."""
+    """Return port → its state, for ports that kernels or managers report in the logs."""
     reports = {}
     for event in events:
         report = REPORTS.get(event.symptom)

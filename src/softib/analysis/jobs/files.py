@@ -27,7 +27,7 @@ __all__ = ["ScheduledJob", "expand_hostlist", "read_hosts", "read_jobs"]
 
 def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     """Return names, each once, in order: from a sequence, from a file (the first word of each
-    line; ``#`` begins a comment; ``host:8`` and ``host slots=8`` are the host), or from
+    line; ``#`` begins a comment; ``host:8`` and ``host slots=8`` name ``host``), or from
     ``node[001-016],login``. Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
     if not isinstance(given, str | os.PathLike):
         texts, place = [str(t) for t in given], ""
@@ -54,11 +54,11 @@ def _lines(path: Path) -> list[str]:
 
 
 MOST_BYTES = 256 << 20
-"""``squeue --json`` writes about 8 KB a job."""
+"""Largest size of a file. (``squeue --json`` writes about 8 KB per job.)"""
 MOST_HOSTS, MOST_IN_ALL = 200_000, 4_000_000
 DIGITS = 18
 SLURM_KEYS = frozenset({"job_state", "state", "nodes", "job_resources"})
-"""Keys of which Slurm writes at least one per job."""
+"""Every job that Slurm writes has at least one of these keys."""
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "Running"})
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "Pending"})
 """States of jobs that do not run yet or no longer run; their times are planned times."""
@@ -112,7 +112,7 @@ def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | 
 
 
 def _complain(stated: Mapping[str, Any], of: str) -> None:
-    """Raise Slurm's error: without its controller, Slurm writes a reason in place of jobs."""
+    """Raise the error that Slurm wrote: if its controller does not answer, Slurm writes a reason instead of jobs."""
     errors = stated.get("errors")
     if not stated["jobs"] and isinstance(errors, list) and errors:
         why = errors[0].get("description") or errors[0].get("error") if isinstance(errors[0], Mapping) else errors[0]
@@ -187,8 +187,7 @@ def _then(states: set[str], span: tuple[float | None, float | None], at_s: float
 
 
 def _pods(items: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJob]:
-    """Return the jobs of pods; all pods of one owner are one job. Pods without a node, or that have
-    ended, are skipped."""
+    """Return the jobs of pods; all pods of one owner are one job. Pods that have no node or have ended are skipped."""
     pods = [p for p in items if isinstance(p, Mapping) and p.get("kind", "Pod") == "Pod"]
     if items and not pods:
         kind = next((str(p.get("kind")) for p in items if isinstance(p, Mapping)), "none")
@@ -268,7 +267,7 @@ def _split(text: str) -> list[str]:
 
 
 def _pieces(part: str, text: str) -> list[str]:
-    """Return plain text and bracket contents, alternating."""
+    """Return the text outside and the text inside brackets, alternately."""
     pieces = re.split(r"[\[\]]", part)
     if len(pieces) % 2 == 0 or re.sub(r"[^][]", "", part) != "[]" * (len(pieces) // 2):
         raise InputError(f"hosts {text[:60]!r}: a bracket is not closed; use for example node[001-004,007]")

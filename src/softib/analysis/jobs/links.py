@@ -1,6 +1,6 @@
-"""Jobs on a fabric: the links that each may use, the jobs that use a link together, and their
-expected slowdown. A job's traffic is unknown. Any of its hosts may communicate, with adapter n of
-one using adapter n of the other (rails), as in collective libraries.
+"""Jobs on a fabric: the links that each may use, the jobs that share a link, and their expected slowdown. Because a
+job's traffic is unknown, any two of its hosts may communicate. As in collective libraries, adapter n of a host sends to
+adapter n of the other host (rails).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["JobLinks", "JobOnFabric", "place_jobs"]
 
 EVERY_PAIR = 512
-"""Largest number of ports in a job's rail for which all pairs are examined; beyond, :data:`SHIFTS`
-shifts are used, which cover the links that many pairs use."""
+"""Largest number of ports in a job's rail for which all pairs are examined. For more ports, :data:`SHIFTS` shifts are
+examined, which use all links that many pairs use."""
 SHIFTS = 256
 ROUNDS = 8
-"""Number of random permutations of each job for the mean slowdown."""
+"""Number of random permutations of each job over which the slowdown is averaged."""
 
 
 @dataclass(frozen=True)
 class JobOnFabric:
-    """A job. ``hosts`` are found on the fabric, ``missing`` are not. ``ends``: rows of the
-    network's hosts; ``rail`` of each (same index)."""
+    """A job. ``hosts``: its hosts on the fabric; ``missing``: hosts that the fabric does not have. ``ends``: rows of
+    the network's hosts; ``rail``: the rail of each."""
 
     job: ScheduledJob
     hosts: tuple[str, ...]
@@ -46,7 +46,7 @@ class JobOnFabric:
 
 @dataclass
 class JobLinks:
-    """``uses`` bool[jobs, channels]: the job's traffic may use the channel. ``port``
+    """``uses`` bool[jobs, channels]: whether the job's traffic may use the channel. ``port``
     int64[channels]: the fabric's port that sends into it."""
 
     fabric: Fabric
@@ -77,7 +77,7 @@ class JobLinks:
         return out
 
     def links_of(self, job: int) -> list[str]:
-        """Return every port that sends the job's traffic, as ``leaf-3[40]``."""
+        """Return every port that may send traffic of the job, for example ``leaf-3[40]``."""
         return [self.fabric.port_name(int(p)) for p in np.unique(self.port[self.uses[job]]).tolist()]
 
     def nodes_of(self, job: int) -> np.ndarray:
@@ -91,17 +91,16 @@ class JobLinks:
         return len(np.unique(np.minimum(port, self.fabric.port_peer[port])))
 
     def sharing(self, job: int) -> dict[str, int]:
-        """Return the other jobs that may use links of this one, with the number of shared links
-        (each direction of a cable counts), most first."""
+        """Return other job → number of links that both jobs may use (each direction of a cable counts), the largest
+        number first."""
         count = (self.uses[:, self.uses[job]]).sum(axis=1)
         order = np.argsort(-count, kind="stable")
         return {self.jobs[j].job.name: int(count[j]) for j in order.tolist() if j != job and count[j]}
 
     def slowdown(self, slow_gbps: Mapping[tuple[int, int], float] | None = None, seed: int = 0) -> list[float]:
-        """Return the expected slowdown of each job's messages, compared with a run alone on a
-        fault-free fabric. All jobs run at once, each in random permutations, and every link is
-        shared evenly (static layer). ``slow_gbps``: actual rate of the port at (NodeGUID, portnum)
-        and its peer.
+        """Return the expected slowdown of each job's messages, compared with the job running alone on a fabric without
+        faults. All jobs send random permutations at once, and flows share every link evenly (static layer).
+        ``slow_gbps``: actual rate of the port at (NodeGUID, portnum) and its peer.
         """
         rate = self._rates(slow_gbps or {})
         alone, together = np.zeros(len(self.jobs)), np.zeros(len(self.jobs))
@@ -150,7 +149,7 @@ def _with_rate(network: Network, rate: np.ndarray) -> Network:
 
 
 def _mean_ps(network: Network, src: np.ndarray, dst: np.ndarray) -> float:
-    """Return the mean time per byte over the flows: 1 / rate."""
+    """Return the mean time per byte of all flows: the mean of 1 / rate."""
     if not len(src):
         return 0.0
     rate = static.flow_rates(network, src, dst)[0]
@@ -205,7 +204,7 @@ def _rows(fabric: Fabric, port: np.ndarray) -> dict[tuple[int, int], tuple[int, 
 
 
 def _placed(fabric: Fabric, node: np.ndarray, jobs: Sequence[ScheduledJob]) -> tuple[JobOnFabric, ...]:
-    """Return ``node`` of each of the network's hosts."""
+    """Return the jobs with their hosts on the fabric. ``node``: the node of each of the network's hosts."""
     ends: dict[str, list[int]] = {}
     rails: list[str] = []
     for end, n in enumerate(node.tolist()):

@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["pod_span", "ran_at", "slurm_span"]
 
 Span = tuple[float | None, float | None]
-"""Clock times in seconds since 1970; None: not known, or not yet."""
+"""Start and end in seconds since 1970; None: unknown, or not yet."""
 GOING = frozenset({"RUNNING", "SUSPENDED"})
 """States of Slurm in which ``end_time`` is the time at which the limit will be reached, not the end of the job."""
 

@@ -1,4 +1,4 @@
-"""Result of the analysis of a failed job: ranked causes and their evidence."""
+"""Explanation of a failed job: ranked causes and their evidence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SHOWN_LOCATIONS", "CauseLocation", "HopReading", "RankedCause", "Why
 SHOWN_CAUSES = 5
 SHOWN_LOCATIONS = 4
 LEAST = 0.005
-"""Minimum probability of a printed location."""
+"""Locations with a lower probability than this are not printed."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class CauseLocation(Result):
     """A possible location of a cause."""
 
     where: str
-    """``leaf-3[40] ↔ spine-2[3]``, or a node."""
+    """A cable, for example ``leaf-3[40] ↔ spine-2[3]``, or a node."""
     probability: float
 
 
@@ -39,7 +39,7 @@ class RankedCause(Result):
     command: str
     """Next command or action."""
     reason: str
-    """Reason for the prior probability, from the table."""
+    """Reason for the prior probability, from the table of causes."""
 
 
 @dataclass(frozen=True)
@@ -63,20 +63,20 @@ class Why(Result):
     files: list[str]
     lines: int
     symptom: str
-    """The first symptom, nearest to the cause (docs/why.md lists them); ``none``."""
+    """The symptom that is nearest to the cause (docs/why.md lists all), or ``none``."""
     symptoms: list[Event]
     ends: list[str]
     """The ports in the log, as NODE[PORT]."""
     window: str
-    """The analysed time, and its origin."""
+    """The time span that was analysed, and where it comes from."""
     path: list[HopReading]
     """Path of the first failed pair: from the forwarding tables if they were read, otherwise the
     cables common to all shortest paths."""
     cables: int
-    """Cables that packets between the ends may cross."""
+    """Number of cables that packets between the ends may cross."""
     causes: list[RankedCause]
     notes: list[str]
-    """Missing or inconsistent input."""
+    """Input that is missing or inconsistent."""
     jobs: list[str]
     """Slurm job IDs in the logs."""
     hypotheses: list[Hypothesis] = field(default_factory=list, metadata=HIDDEN)

@@ -1,2 +1,2 @@
-"""Analysis of a simulated run: its outcome, the ports that limited it and why, and failures during
-the run."""
+"""Simulated runs and their analysis: the outcome, the ports that limited the run with the cause of each, and failures
+during the run."""

@@ -1,4 +1,4 @@
-"""The ports that limited a run, with the cause: the flows through each, the hop, and remedies."""
+"""The ports that limited a run, each with the flows through it, the cause, and remedies."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
 
 SHOWN_PAIRS = 3
 UNEVEN = 1.5
-"""If a link has this many times the load of its siblings on the switch, the tables are the reason."""
+"""If a link has at least this many times the mean load of the switch's other links to switches, the cause is the
+tables."""
 FULL = 0.95
 SHARE_OF_CREDITS = 0.5
-"""A link that carried this share of its credits' limit over the whole run waited for credits."""
+"""If a link carried at least this share of the rate that its credits allow, averaged over the run, it waited for
+credits."""
 AS_BUSY = 0.98
-"""A host's own link with at least this share of a port's load is as much of a limit as the port.
+"""If the load of a host's link is at least this share of a port's load, the host's link limits the flow as much as the
+port.
 """
 HARDLY = 0.02
 """Below this load no link counts as busy."""
@@ -32,9 +35,9 @@ SEEN = {
     "tail_drops": "frames dropped at its full queue",
     "ecn_marked": "frames marked",
 }
-"""Figures of an Ethernet port that its cause mentions."""
+"""Figures of an Ethernet port that a cause mentions, and the text for each."""
 CROWD = 1.5
-"""Senders delay each other from this mean number of messages in flight on."""
+"""If at least this number of messages is in flight on average, their senders delay each other."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,9 @@ class BusyPort:
     """An egress port.
 
     * ``load``: share of the run in which its link was busy.
-    * ``pairs``: sources and destinations with the most bytes on it, with their shares.
+    * ``pairs``: the pairs of source and destination with the most bytes on the link, and their shares.
     * ``n_pairs``: number of all pairs.
-    * ``hop`` of ``hops``: its position on the paths of the first pair.
+    * ``hop``: its position on the path of the first pair, which has ``hops`` hops.
     * ``flows``: the largest of its ``n_flows`` flows.
     * ``victims``: messages that waited behind these flows.
     * ``changes``: remedies as changes of a what-if (``cc``, ``ar``, ``engine``, ``vl``).
@@ -129,7 +132,7 @@ def _busy(run: RunResult, port: int, slow: np.ndarray) -> BusyPort:
 
 
 def _hashed(run: RunResult, port: int) -> BusyPort:
-    """Return the cause at a port of Ethernet. The run does not record which flows the hash sent over it."""
+    """Return an Ethernet port with its cause. The run does not record which flows the hash sent through it."""
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
     figures = {name: int(column[port]) for name, column in run.outcome.port_figures.items()}
@@ -172,7 +175,7 @@ def _hashed(run: RunResult, port: int) -> BusyPort:
 
 
 def _links_to_switches(run: RunResult, port: int) -> np.ndarray:
-    """Return ports of the other links to switches of the switch of ``port``."""
+    """Return the other ports of the switch of ``port`` that have links to switches."""
     f = run.fabric
     others = f.node_base[f.port_node[port]] + 1 + np.arange(f.node_nports[f.port_node[port]])
     others = others[f.linked[others] & (others != port)]
@@ -180,14 +183,13 @@ def _links_to_switches(run: RunResult, port: int) -> np.ndarray:
 
 
 def _mean_of_others(run: RunResult, port: int) -> float:
-    """Return the mean load of the other links; 0 if there are none."""
+    """Return the mean load of the switch's other links to switches; 0 if there are none."""
     others = _links_to_switches(run, port)
     return float(run.load[others].mean()) if len(others) else 0.0
 
 
 def _host_links(run: RunResult, messages: np.ndarray) -> float:
-    """Return the load of the busier of the two hosts' links, for the message of ``messages`` for
-    which it is smallest."""
+    """Return, over all ``messages``, the smallest value of: the load of the busier link of the message's two hosts."""
     f, m = run.fabric, run.messages
     sender = run.plane.ends[m.src[messages]]
     receiver = f.port_peer[run.plane.ends[m.dst[messages]]]
@@ -207,7 +209,7 @@ def _cause(
     run: RunResult, port: int, rows: np.ndarray, sources: int, targets: int, at_once: float
 ) -> tuple[str, str, tuple[str, ...]]:
     """Return why the port is busy, what would help, and the corresponding changes of a what-if.
-    ``rows``: the messages that cross it; ``at_once``: mean number of messages under way."""
+    ``rows``: the messages that cross it; ``at_once``: mean number of messages in flight."""
     whose = f"traffic of {counted(sources, 'host')} to {targets}"
     if run.load[port] * run.plane.gbps[port] >= SHARE_OF_CREDITS * run.plane.credits.gbps[port]:
         return (
@@ -292,8 +294,8 @@ def _computing(run: RunResult) -> float:
 
 
 def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return :func:`_cause` if no link is busy for half of the run: latencies, messages that wait
-    for earlier ones, or ACK timeouts after losses."""
+    """Return the values of :func:`_cause` for a run in which no link is busy for half of the time. The cause then is
+    latencies, messages that wait for earlier ones, or ACK timeouts after losses."""
     repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
     discards = run.outcome.counters["port_xmit_discards"]
     if run.outcome.dissolved:
@@ -333,8 +335,8 @@ def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]
 
 def engine_loads(run: RunResult) -> list[EngineLoad]:
     """Return the load of the busiest link between switches with each other engine's tables, lowest
-    first. Empty if no link between switches carries traffic. Static loads of the same bytes;
-    engines that cannot route this fabric are omitted."""
+    first. Empty if no link between switches carries traffic. Loads are those of the static layer for the same bytes.
+    Engines that cannot route this fabric are omitted."""
     from softib.errors import SoftibError
     from softib.routing import engine as engines
     from softib.scenario.graph_view import graph_of
@@ -361,7 +363,7 @@ def engine_loads(run: RunResult) -> list[EngineLoad]:
 
 
 def _busiest_bytes(run: RunResult, network: object) -> float:
-    """Return the time in ps that the busiest link between switches needs for the run's bytes (over 8000)."""
+    """Return the largest value, over links between switches, of the run's bytes divided by the link's Gb/s."""
     from softib.sim import static
     from softib.sim.static_network import Network
 

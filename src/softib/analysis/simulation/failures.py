@@ -29,7 +29,7 @@ class FaultEffect(Result):
     discarded: int
     paths_broken: int
     trap_us: float | None
-    """When a trap reached the manager."""
+    """Time at which a trap reached the manager."""
     sweep_began_us: float | None
     sweep_ended_us: float | None
     paths_back_us: float | None
@@ -40,22 +40,22 @@ class ManagerOfRun(Result):
     """The subnet manager during a run."""
 
     sm: str
-    """internal or off."""
+    """``internal`` or ``off``."""
     engine: str
     node: str
-    """Its port."""
+    """The manager's port."""
     sent: int
-    """MADs of the manager and of devices."""
+    """Number of MADs that the manager and the devices sent."""
     lost: int
     answered: int
     vl15_dropped: int
     traps_sent: int
     traps: int
-    """Traps that reached the manager."""
+    """Number of traps that reached the manager."""
     sweeps: list[tuple[float | None, float | None]]
     """[begin, end] in us; null for a sweep that did not end."""
     tables_written: int
-    """Times at which forwarding tables were written."""
+    """Number of times that forwarding tables were written."""
 
 
 @dataclass
@@ -65,10 +65,10 @@ class Retransmission(Result):
     messages_lost: int
     messages_resent: int
     messages_overdue: int = field(metadata=key("messages_late"))
-    """Resent, and arrived."""
+    """Number of messages that were resent, and arrived."""
     packets_resent: int
     packets_discarded: int
-    """Discarded at inactive ports."""
+    """Number of packets discarded at inactive ports."""
     packets_lost_on_wire: int
 
 

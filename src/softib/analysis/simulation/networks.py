@@ -1,4 +1,5 @@
-"""A comparison of networks: the document of ``softib compare --json``, from which its text and page are made."""
+"""The result of a comparison of networks: the document that ``softib compare --json`` prints. Its text and page are
+made from it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ __all__ = ["HalfPrice", "JobOver", "Network", "NetworkComparison", "PriceRange"]
 
 @dataclass
 class JobOver(Result):
-    """A job over one network; null: not completed."""
+    """Figures of a job over one network; null if the job did not complete."""
 
     job: str
     took_us: float | None
@@ -57,10 +58,10 @@ class Network(Result):
     network: str
     """A generation, or roce or tcp with options."""
     gbps: float | None = None
-    """Rate of a host's fastest link."""
+    """Rate of the hosts' fastest link."""
     completion_us: float | None = None
     ratio: float | None = None
-    """Completion time relative to that of the fabric as it is."""
+    """Completion time, divided by that of the fabric as it is."""
     p50_us: float | None = None
     p99_us: float | None = None
     cpu_share: float | None = None
@@ -108,4 +109,4 @@ class NetworkComparison(Result):
     """Networks at half the price or less; null if the cost book has no price of the present
     fabric."""
     notes: tuple[str, ...]
-    """Assumptions behind the figures, and figures that are missing."""
+    """Assumptions on which the figures depend, and missing figures."""

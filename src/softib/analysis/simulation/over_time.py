@@ -1,5 +1,5 @@
-"""A simulated run over time: loads and queues of the ports that mattered, and of tiers of links, as
-rows of heat maps."""
+"""A simulated run over time, as rows of heat maps: loads and queues of the busiest ports, and loads of tiers of
+links."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def loads_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat:
 
 
 def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | None:
-    """Return the ``n`` port VLs with the longest queues, longest first, as shares of the longest of
-    all; None if there are no queues."""
+    """Return the ``n`` port VLs with the longest queues, longest first. Values are shares of the longest queue of all.
+    None if there are no queues."""
     if samples.queued is None or not samples.queued.any():
         return None
     intervals, ports, vls = samples.queued.shape
@@ -57,8 +57,8 @@ def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | 
 
 
 def link_tiers(fabric: Fabric) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return ``(row of each port, names)``; the row is -1 without a link. Rows are: hosts to
-    switches; then between switches, by their distance from hosts; then switches to hosts."""
+    """Return ``(row of each port, names)``; the row is -1 without a link. The rows are the links from hosts to
+    switches; then those between switches, by their distance from hosts; then those from switches to hosts."""
     f = fabric
     peer = np.maximum(f.port_peer, 0)
     switch = f.is_switch[f.port_node]
@@ -82,7 +82,7 @@ def _tier_name(kind: int) -> str:
 
 
 def _ranks(f: Fabric) -> np.ndarray:
-    """Return links from each node to the nearest host: leaves 1 (int64[nodes], hosts 0)."""
+    """Return the number of links from each node to the nearest host (int64[nodes]; hosts 0, leaves 1)."""
     rank = np.where(f.is_switch, 255, 0).astype(np.int64)
     linked = np.flatnonzero(f.port_peer >= 0)
     a, b = f.port_node[linked], f.port_node[f.port_peer[linked]]
@@ -97,7 +97,7 @@ def _ranks(f: Fabric) -> np.ndarray:
 
 
 def loads_of_tiers(run: RunResult, samples: Samples) -> Heat:
-    """Return the mean load of each tier's links that carried anything, over time."""
+    """Return the mean load over time of each tier's links; links that carried nothing do not count."""
     row, names = link_tiers(run.fabric)
     load = samples.load(run.gbps)
     used = (row >= 0) & (samples.octets.sum(axis=0) > 0)

@@ -1,5 +1,5 @@
-"""Run a recorded or generated program on a fabric by the LogGOPS layer. Messages are not rows, so
-traces of tens of millions of operations fit into memory."""
+"""Run a recorded or generated program on a fabric by the LogGOPS layer. Messages do not become rows, so there is memory
+for traces of tens of millions of operations."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class ProgramRun:
 
 
 def replay(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> ProgramRun:
-    """Run ``s``. Raises :class:`InputError` as :func:`~softib.workloads.schedule.messages.part_of`
-    does, with rank and operation."""
+    """Run the program ``s``. Raises the errors of :func:`~softib.workloads.schedule.messages.part_of`, with rank and
+    operation."""
     s.check_values()
     meets = meetings(s)
     first, needs = s.first, s.needs

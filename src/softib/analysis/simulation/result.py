@@ -36,19 +36,19 @@ HEX = {"counter_select": 4, "counter_select2": 2}
 """Fields that perfquery prints in hexadecimal → their number of digits."""
 ACRONYMS = {"qp1": "QP1", "vl15": "VL15"}
 WIDTH = 33
-"""Columns up to the value (libibmad's dump)."""
+"""Column at which libibmad's dump prints a value."""
 
 
 def named_port(fabric: Fabric, place: str) -> int:
-    """Return the row of port ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port
-    that does not exist."""
+    """Return the row of the port ``place``, for example ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a
+    port that does not exist."""
     node, colon, number = place.rpartition(":")
     return port_at(fabric, f"{node}[{number}]" if colon and whole_number(number) is not None else place)
 
 
 def port_counters(run: RunResult, place: str) -> dict[str, int]:
-    """Return PortCounters of ``leaf-1[3]`` (or ``leaf-1:3``) by field; each stops at its maximum.
-    Raises :class:`InputError` for a port that is not there."""
+    """Return the fields of PortCounters of the port ``place``; a counter stops at its maximum. Raises
+    :class:`InputError` for a port that does not exist."""
     port = named_port(run.fabric, place)
     row, fields = run.outcome.counters[port], PortCounters.fields
     counted = {
@@ -67,19 +67,19 @@ def as_perfquery(run: RunResult, place: str) -> str:
 
 
 def label(name: str) -> str:
-    """Return ``port_xmit_data`` as ``PortXmitData``."""
+    """Return the name of a counter as perfquery prints it: ``PortXmitData`` for ``port_xmit_data``."""
     return "".join(ACRONYMS.get(part, part[:1].upper() + part[1:]) for part in name.split("_"))
 
 
 ETHERNET_OVERHEAD = 24.0
-"""Octets of a frame that PortXmitData does not count: FCS 4, preamble 8, gap 12."""
+"""Bytes of a frame that PortXmitData does not count: FCS 4, preamble 8, gap 12."""
 PERCENTILES = (50, 90, 99, 99.9)
 
 
 @dataclass(frozen=True)
 class JobTimes:
-    """One job: ``began_ps`` of its first message, ``ended_ps`` of its last completion at the sender
-    (-1: not all completed), and ``gbps`` of its bytes over that time."""
+    """One job. ``began_ps``: begin of its first message; ``ended_ps``: last completion at a sender (-1: not all
+    messages completed); ``gbps``: its bytes divided by the time between the two."""
 
     name: str
     messages: int
@@ -93,8 +93,8 @@ class JobTimes:
 class RunResult:
     """The outcome of ``messages`` on ``fabric``. ``jobs``: names for ``messages.job``. ``engine``:
     the engine that computed the tables. ``failures``: faults and the manager's reaction.
-    ``of_tables``: notes on tables of an engine other than the requested one, and on hosts without a
-    route. ``of_workload``: assumptions of the jobs."""
+    ``of_tables``: notes about tables from an engine other than the requested one, and about hosts without a route.
+    ``of_workload``: notes about assumptions of the jobs."""
 
     plane: Plane
     hosts: Hosts
@@ -206,8 +206,8 @@ class RunResult:
 
     @property
     def _inside(self) -> np.ndarray:
-        """Return the ports between switches and their aggregation nodes, in a run that reduces
-        there. They are inside the switch and are not a limit (bool[ports])."""
+        """Return which ports are between a switch and its aggregation node, in a run that uses these nodes
+        (bool[ports]). Such links are inside the switch, and do not limit the run."""
         f = self.fabric
         return inside_switches(f) if self.messages.reduces.any() else np.zeros(f.sizes.ports, bool)
 

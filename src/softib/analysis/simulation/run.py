@@ -1,6 +1,5 @@
-"""Run a workload on a fabric by one of the simulator's layers: from jobs to the times of their
-messages. Additional records of a run are a :class:`Recording`: samples over time, frames of ports,
-the timeline of a message.
+"""Run a workload on a fabric with one of the simulator's layers. A :class:`Recording` says what to record in addition:
+samples over time, frames of ports, the timeline of a message.
 """
 
 from __future__ import annotations
@@ -47,16 +46,16 @@ __all__ = ["LAYERS", "Recording", "message_row", "phases_of", "run_layer", "run_
 
 
 AT_ONCE = 1 << 20
-"""Number of pairs whose SLs are queried together."""
+"""Number of pairs for which SLs are queried in one call."""
 
 
 def phases_of(
     tables: Routed, size: int, scale: Scale | None = None, progress: Callable[[int, int, int], None] | None = None
 ) -> Phases:
-    """Return :func:`softib.sim.fluid_phases.shift_phases` for all hosts of ``tables``, with each
-    pair on the SL that its manager states.
+    """Return :func:`softib.sim.fluid_phases.shift_phases` for all hosts of ``tables``. Each pair uses the SL that the
+    manager states.
 
-    Raises :class:`InputError` for a pair that no path leads to, or that shares no partition.
+    Raises :class:`InputError` for a pair that has no path or shares no partition.
     """
     plane = Plane(tables.fabric, scale=scale)
     hosts = plane.phase_tables.hosts
@@ -83,20 +82,20 @@ def _path_sl(tables: Routed, plane: Plane, hosts: int) -> np.ndarray | None:
 LAYERS = ("static", "fluid", "packet")
 NOT_RUN: Any = None
 MOST_LOGGED = 10_000_000
-"""Largest number of packet hops of a run whose packets are logged at all ports: each takes about 200 bytes."""
+"""Largest number of packet hops of a run in which all ports log their packets: each hop takes about 200 bytes."""
 MOST_NAMED = 6
 """Number of ports that a note on a deadlock names."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Additional records of a run, besides its outcome.
+    """What to record of a run in addition to its outcome.
 
     ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run).
     Packet layer: frames of ``ports`` (rows), and the timeline of the message ``trace`` (its row, or
-    ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``packets``: every event of a packet at any
-    port. ``jobs_apart``: each job gets a separate service level and, through the fabric's tables, a
-    VL. ``scale``: factors of the fabric's latencies and rates (fluid and static layers).
+    ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``packets``: log every event of a packet at any port.
+    ``jobs_apart``: each job uses a separate service level, and so a separate VL. ``scale``: factors on the fabric's
+    latencies and rates (fluid and static layers).
     """
 
     samples: bool = False
@@ -118,7 +117,8 @@ class Recording:
         return max(int(busy_ps.max(initial=0.0)) // 100, 1000)
 
     def packet_options(self, of: RunResult, m: Messages, laid: Laid) -> PacketOptions:
-        """Return the options of ``of`` for the packet layer, with what to record of ``m`` on the paths ``laid``."""
+        """Return the packet layer's options of the run ``of``, with the additional records for the messages ``m`` on
+        the paths ``laid``."""
         from softib.sim.packet import PacketOptions
 
         plane = of.plane
@@ -135,8 +135,8 @@ class Recording:
 
 
 def run_layer(layer: str) -> Any:
-    """Return ``run`` of a layer. Raises :class:`UnknownName`, and :class:`InputError` for the layer
-    that has no messages."""
+    """Return the function ``run`` of a layer. Raises :class:`UnknownName`, and :class:`InputError` for the LogGOPS
+    layer, which has no messages."""
     import importlib
 
     if layer == "loggops":
@@ -164,8 +164,8 @@ def run_workload(
     ``options``: fields of :class:`~softib.sim.packet.PacketOptions`, for the packet layer.
     ``hosts``: message costs of the hosts, as in ``hosts`` of a fabric file.
 
-    Raises :class:`InputError` if the workload does not fit: fewer hosts than it needs, a
-    destination without a path.
+    Raises :class:`InputError` if the workload cannot run on this fabric, for example because it needs more hosts or a
+    destination has no path.
     """
     run_layer(layer)
     if workload.faults and layer != "packet":
@@ -202,7 +202,7 @@ def run_workload(
 
 
 def _sl_note(engine: str, jobs: tuple[str, ...], m: Messages, forced: np.ndarray) -> tuple[str, ...]:
-    """Return a warning if jobs force SLs other than those that the engine states (``forced``: bool by message)."""
+    """Return a warning if jobs use SLs other than those that the engine states. ``forced``: bool by message."""
     if not forced.any():
         return ()
     names, n = ", ".join(jobs[k] for k in np.unique(m.job[forced]).tolist()), int(forced.sum())
@@ -213,8 +213,8 @@ def _sl_note(engine: str, jobs: tuple[str, ...], m: Messages, forced: np.ndarray
 
 
 def _notes_of_tables(tables: Routed) -> tuple[str, ...]:
-    """Return why another engine than the requested one computed the tables, and the number of
-    ports missing in them."""
+    """Return notes: why another engine than the requested one computed the tables, and how many ports the tables
+    lack."""
     part = tables.part
     fallback = part.notes if tables.others or part.tables != part.engine else ()
     if not (absent := part.ports_without_lid):
@@ -314,14 +314,14 @@ def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: Fai
 
 
 def _with_time_last(progress: Progress | None) -> Progress | None:
-    """Return ``progress`` in the form in which the packet layer calls it: time first."""
+    """Return ``progress`` with its arguments in the packet layer's order, in which time comes first."""
     return None if progress is None else lambda now_ps, done, of: progress(done, of, now_ps)
 
 
 def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions | None:
     """Return options that watch all ports on the path of a traced message's packets; None if they
-    are already watched. Acknowledgements, adaptive routing and a manager that re-routes use other
-    ports than the path. A second run with these options is identical to the bit."""
+    are already watched. Ports other than those of the path occur with acknowledgements, adaptive routing, and a manager
+    that re-routes. A second run with these options gives identical results."""
     from softib.sim.packet.timeline import ports_of_message
 
     ports: set[int] = set()

@@ -1,6 +1,6 @@
-"""Jobs of a run: their latencies, each job without the others, and the processor time that programs
-spend on messages. For TCP, this is the kernel's stack as the packet layer counted it; for verbs, a
-cost for each work request and completion."""
+"""Figures of a run's jobs: their latencies, their slowdown compared with a run of each job alone, and the processor
+time that programs spend on messages. For TCP, the processor time is that of the kernel's stack in the packet layer; for
+verbs, it is a fixed time for each work request with its completion."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def job_percentiles_ps(run: RunResult, job: int) -> dict[str, float]:
 
 
 def request_figures(run: RunResult, job: int) -> dict[str, float]:
-    """Return the figures of a job of requests and responses; empty for other jobs. ``requests``:
-    number of requests that ended. ``per_s``: rate from the first to the last. Percentiles of their
-    times in µs, from the begin of the command to the arrival of the response."""
+    """Return the figures of a job with requests and responses; {} for other jobs. ``requests``: number of requests that
+    ended; ``per_s``: requests per second between the first and the last. The percentiles are those of the time in µs
+    from the begin of the command to the arrival of the response."""
     m, o = run.messages, run.outcome
     asks, ends = m.requests[m.job[m.requests[:, 0]] == job].T
     done = (o.began_ps[asks] >= 0) & (o.arrived_ps[ends] >= 0)
@@ -81,9 +81,9 @@ def request_figures(run: RunResult, job: int) -> dict[str, float]:
 
 
 def jobs_alone(run: RunResult, alone: Callable[[RunResult, int], RunResult]) -> dict[str, dict[str, float]]:
-    """Return for each job: ``took_us`` alone; ``slowdown``, its time in the run divided by that;
-    and the slowdown of each percentile of its latencies. NaN if it did not complete. Messages that
-    wait for a message of another job begin at their own time."""
+    """Return for each job: ``took_us``, its time alone; ``slowdown``, its time in the run divided by ``took_us``; and
+    the slowdown of each percentile of its latencies. NaN if the job did not complete. If a message waits for a message
+    of another job, it begins at its start time in the run alone."""
     by_job: dict[str, dict[str, float]] = {}
     together = run.job_times()
     for k, name in enumerate(run.jobs):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Flow", "Victims", "alone_ps", "flows_through", "queue_wait_ps", "slowdowns", "victims_of"]
 
 SLOWED = 1.2
-"""A message is a victim if it takes this many times as long as alone."""
+"""A message is a victim if it takes at least this many times as long as it would alone."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,8 @@ class Flow(Result):
 
 @dataclass(frozen=True)
 class Victims:
-    """Messages that do not cross the port but share an upstream link and VL with flows that do, and
-    that took :data:`SLOWED` times as long as alone. ``worst``: row of the slowest, with its
-    ``slowdown``."""
+    """Messages that took at least :data:`SLOWED` times as long as alone, and do not cross the port, but share a link
+    and VL before it with flows that do. ``worst``: row of the slowest message; ``slowdown``: that of this message."""
 
     messages: int
     jobs: tuple[str, ...]
@@ -69,8 +68,8 @@ def alone_ps(run: RunResult) -> np.ndarray:
 
 
 def queue_wait_ps(run: RunResult) -> np.ndarray:
-    """Return how long each message waited behind the previous one on its queue pair (int64), which is
-    caused by its program, not by other flows."""
+    """Return how long each message waited for the previous message of its queue pair (int64, ps). Its program causes
+    this wait, not other flows."""
     m, o = run.messages, run.outcome
     before = queue_pairs(m)[1]
     forth = run.plane.timing(m, run.plane.lay(m)).forth_ps
@@ -110,19 +109,19 @@ def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], in
 
 
 def slowdowns(run: RunResult) -> np.ndarray:
-    """Return how many times as long as alone each message took, without its wait behind the previous one
-    of its queue pair (float64; 0: alone it takes no time)."""
+    """Return each message's time divided by its time alone (float64; 0: alone it takes no time). The wait for the
+    previous message of its queue pair does not count."""
     alone = alone_ps(run)
     return np.divide(run.took_ps - queue_wait_ps(run), alone, out=np.zeros(len(alone)), where=alone > 0)
 
 
 def victims_of(run: RunResult, port: int, slow: np.ndarray) -> Victims | None:
-    """Return the messages that waited behind those of ``port``; None without any. ``slow``:
+    """Return the messages that waited behind messages through ``port``; None if there are none. ``slow``:
     :func:`slowdowns`."""
     m, laid = run.messages, run.plane.lay(run.messages)
     owner = np.repeat(np.arange(len(m)), np.diff(laid.first))
     on = (laid.port >> 4 == port)[laid.channel]
-    place = np.full(len(m), -1, np.int64)  # entry of the port in a message's path
+    place = np.full(len(m), -1, np.int64)  # position of the port in each message's path
     place[owner[on]] = np.flatnonzero(on)
     takes = place >= 0
     before = takes[owner] & (np.arange(len(owner)) < place[owner])

@@ -47,17 +47,17 @@ class AcceptOptions(TypedDict, total=False):
     seconds: float
     """Duration of each program (1)."""
     at_once: int | None
-    """Maximum number of pairs that run at once when no two may share a link."""
+    """Maximum number of pairs that run at the same time, in tests in which pairs must not share links."""
     base_port: int
-    """First TCP port for perftest's exchange (18515)."""
+    """First TCP port over which perftest exchanges its parameters (18515)."""
     seed: int
     """Seed of the random partners."""
     use_cuda: int | None
     """The GPU whose memory perftest uses (its option ``--use_cuda``)."""
     collectives: Sequence[str]
-    """Command lines of benchmarks from OSU or nccl-tests (``mpirun -np 8 osu_allreduce``)."""
+    """Command lines of benchmarks from OSU or nccl-tests, for example ``mpirun -np 8 osu_allreduce``."""
     ranks_per_host: int
-    """Ranks of the collectives on each host (1)."""
+    """Number of ranks that the collectives have on each host (1)."""
     machine: str | os.PathLike[str]
     """A machine file from :func:`softib.calibrate`, for the predictions of collectives."""
 
@@ -95,7 +95,7 @@ class Options:
 
     @property
     def per_class(self) -> int | None:
-        """Rounds of each class."""
+        """Number of rounds for each class of pairs; None: no limit."""
         return min(2, self.rounds or 2) if self.quick else self.rounds
 
     @property
@@ -130,7 +130,7 @@ def accept(
     ``source``: a running fabric (``launcher`` ``local``: programs run on its nodes); or any other
     SOURCE, or a file or list of hosts, for ``ssh`` or ``srun``. Paths are known only if the source
     has cables; otherwise only hosts and adapters can be reported. ``hosts``: measure only these.
-    ``devices``: adapters of the hosts if there is no fabric, one per rail. ``ssh_config``: ssh's
+    ``devices``: the adapters to use on each host, one per rail, if there is no fabric. ``ssh_config``: ssh's
     configuration file (keys, ports, jump hosts; default: the user's). ``journal``: a file to which
     each finished batch is written; ``resume`` continues that file. ``progress`` is called with the
     number of batches done, the number of all batches, and the seconds left.
@@ -139,13 +139,12 @@ def accept(
     default 4; None: until all pairs have met); ``tests`` by name (``bandwidth``,
     ``bandwidth-both``, ``bandwidth-both-loaded``, ``latency``, ``latency-loaded``,
     ``latency-with-bandwidth``; default all); ``quick``: only the tests under load, with two rounds;
-    ``program``: ``write``, ``send`` or ``read``; ``size``: bytes of a message; ``seconds`` of each
-    program; ``at_once``: maximum number of pairs that run at once, if each must have its links for
-    itself; ``base_port``: first TCP port; ``seed``; ``use_cuda``: the GPU whose memory perftest
-    uses; ``collectives``: command lines of benchmarks from OSU or nccl-tests, which run after the
-    pairs and are compared with predictions, with ``ranks_per_host`` (1) and the ``machine`` file of
-    :func:`softib.calibrate`. Hosts that fail are reported as findings; the run continues. Raises
-    :class:`InputError` or a related error if it cannot start.
+    ``program``: ``write``, ``send`` or ``read``; ``size``: bytes of a message; ``seconds``: duration of each program;
+    ``at_once``: maximum number of pairs that run at the same time in tests in which pairs must not share links;
+    ``base_port``: first TCP port; ``seed``; ``use_cuda``: the GPU whose memory perftest uses; ``collectives``: command
+    lines of benchmarks from OSU or nccl-tests, which run after the pairs and are compared with predictions, with
+    ``ranks_per_host`` (1) and the ``machine`` file of :func:`softib.calibrate`. Hosts that fail are reported as
+    findings; the run continues. Raises :class:`InputError` or a related error if it cannot start.
     """
     from softib.analysis.acceptance.plan import host_ports, measurements_of, plan_batches
     from softib.live.acceptance.campaign import run_campaign
@@ -209,7 +208,7 @@ def judged(
 
 
 def report_of(place: AcceptanceSource, findings: Sequence[Any]) -> Any:
-    """Return the report for findings of this source."""
+    """Return a report that contains ``findings`` and, if it is known, the fabric."""
     from softib.analysis.model import Report
     from softib.analysis.pipeline import counts_of
     from softib.fabric.builder import FabricBuilder
@@ -232,7 +231,7 @@ def where_to_measure(
     devices: Sequence[str] = (),
     steps: Steps = unwatched,
 ) -> AcceptanceSource:
-    """Return the ports to measure, and the known paths between them."""
+    """Return the ports to measure and, if a fabric is known, the paths between them."""
     from softib.analysis.acceptance.plan import ends_of_hosts
     from softib.analysis.jobs.files import read_hosts
 
@@ -291,7 +290,8 @@ def launcher_of(
 
 
 def _refuse_default_ssh(fabric: Fabric) -> None:
-    """Refuse ssh as default launcher for hosts of a file, which may be hosts of a plan."""
+    """Raise :class:`InputError` instead of using ssh by default for the hosts of a file, because they may exist only in
+    a plan."""
     from softib.iba.node_description import address_of
 
     whole = result_of(fabric).fabric
@@ -303,8 +303,8 @@ def _refuse_default_ssh(fabric: Fabric) -> None:
 
 
 def _at_once(place: AcceptanceSource, launcher: str) -> int | None:
-    """Return the number of pairs that run at once: limited by the processors if all run on this
-    machine, one if shared links are unknown."""
+    """Return the maximum number of pairs that run at the same time. If all run on this machine, its processors limit
+    it; if it is unknown which pairs share links, it is one."""
     if launcher == LOCAL:
         return max(1, (os.cpu_count() or 2) // 2)
     return None if place.expectation is not None else 1

@@ -54,13 +54,13 @@ class BaselineComparison(Result):
 
 @dataclass
 class BaselineSummary(Result):
-    """The size of a baseline."""
+    """The numbers of nodes and measurements in a baseline."""
 
     name: str
     nodes: int
-    """Nodes of the fabric; 0 if only measurements are known."""
+    """Number of nodes of the fabric; 0 if the baseline has only measurements."""
     pairs: dict[str, int]
-    """Test → measured pairs."""
+    """Test → number of measured pairs."""
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Baseline(Suggests):
         return self._record.name
 
     def summary(self) -> BaselineSummary:
-        """Return the size of its content."""
+        """Return the numbers of nodes and measurements."""
         r = self._record
         nodes = 0 if r.fabric is None else r.fabric.sizes.nodes
         return BaselineSummary(r.name, nodes, {test: len(p) for test, p in r.pairs.items()})
@@ -104,10 +104,9 @@ class Baseline(Suggests):
         return Table({key: [r[i] for r in rows] for i, key in enumerate(("test", "source", "target", "value"))})
 
     def compare(self, after: Baseline) -> Findings:
-        """Return the differences in ``after``: measurements with significance, error rates,
-        topology, firmware and cables. If ``after`` has the measurements of an :class:`Acceptance`,
-        also return the parts that degraded pairs have in common. Raises :class:`InputError` if the
-        two belong to different fabrics.
+        """Return the differences of ``after`` from this baseline: significant changes of measurements, error rates,
+        topology, firmware and cables. If ``after`` was made from an :class:`Acceptance`, the findings also name the
+        parts that degraded pairs have in common. Raises :class:`InputError` if the two belong to different fabrics.
         """
         from softib.analysis.acceptance.baseline_compare import compare_baselines
         from softib.api.acceptance.accepting import report_of
@@ -119,8 +118,8 @@ class Baseline(Suggests):
         return Findings(_report(after._record if after._record.fabric is not None else self._record, findings))
 
     def drift(self, after: Baseline) -> list[dict[str, Any]]:
-        """Return one row for each test in both: number of pairs in both, median ratio of after to
-        before, probability of such a change by chance, number of pairs in only one."""
+        """Return one row for each test that both baselines have: number of pairs in both, median of (value after /
+        value before), probability of such a change by chance, number of pairs in only one of them."""
         return [one.to_json() for one in self._drift(after)]
 
     def comparison(self, after: Baseline) -> dict[str, Any]:
@@ -133,7 +132,7 @@ class Baseline(Suggests):
         return [TestDrift(test, drift) for test, drift in drift_of(self._record, after._record).items()]
 
     def _parts(self, accepted: Acceptance) -> list[Any]:
-        """Return the parts that explain the losses of pairs compared with this baseline."""
+        """Return findings for the parts that explain why pairs are slower than in this baseline."""
         import numpy as np
 
         from softib.analysis.acceptance.baseline_compare import reference_of
@@ -170,9 +169,9 @@ def baseline(
     """Create a baseline of ``source``: a fabric (any SOURCE), an :class:`Acceptance`, a file of
     ``softib accept --json`` or its journal, or a file that :meth:`Baseline.save` wrote.
 
-    ``accepted``: measurements of the fabric. ``rounds`` readings, ``every`` seconds apart, of a
-    running fabric or ``umad:DEVICE`` give the rates of error counters (0: no rates); or
-    ``observed`` contains them. Raises :class:`InputError` or a related error in one line.
+    ``accepted``: measurements of the fabric. Rates of error counters come from ``observed``, or from ``rounds``
+    readings, ``every`` seconds apart, of a running fabric or ``umad:DEVICE`` (0: no rates). Raises :class:`InputError`
+    or a related error in one line.
     """
     from softib.analysis.acceptance.baseline import BaselineRecord, read_baseline, record_of
 
@@ -283,7 +282,7 @@ def _medians(plan: dict[str, Any], rows: list[dict[str, Any]]) -> Pairs:
 
 
 def _judgeable(fabric: Fabric, path: str | os.PathLike[str], steps: Steps) -> Acceptance:
-    """Return those measurements of a file that are between ports of the fabric, for tomography."""
+    """Return the measurements of a file that are between ports of the fabric. They are used to find slow parts."""
     from softib.api.acceptance.accepting import judged, where_to_measure
     from softib.diags.acceptance.measurements import Measurements
 

@@ -1,5 +1,5 @@
-"""Collectives in an acceptance run: benchmarks from OSU or nccl-tests on the accepted hosts,
-compared with predictions."""
+"""Collectives in an acceptance run: benchmarks from OSU or nccl-tests run on the measured hosts, and are compared with
+predictions."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ LEAST_LOCAL_US = 10_000.0
 """On a running fabric, sizes with a shorter predicted time are not judged. The ranks share this machine's
 processors, so that scheduling dominates the time of shorter collectives."""
 LEAST = 1.5
-"""A size never counts as slow while measured over predicted time is below this. A range covers nine of ten
-measurements, and the sizes of one log tend to miss their ranges together."""
+"""A size counts as slow only if measured / predicted time is at least this. A range is not enough: it contains only
+nine of ten measurements, and the sizes of one log tend to be outside their ranges together."""
 UNKNOWN = 2.0
-"""The same limit for a library that was never measured (chosen by softib)."""
+"""Value of :data:`LEAST` for a library that was never measured; it is softib's choice."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class CollectiveRow(Result):
     bytes: int
     measured: float
     predicted: float | None
-    """Null: no fabric, no prediction."""
+    """Predicted value; null if there is no fabric, or no prediction."""
     low: float | None
-    """Lower end of the predicted range, with ``high`` the upper end; null if no range is known."""
+    """Lower end of the predicted range; ``high`` is the upper end. Null if no range is known."""
     high: float | None
     judged: bool
     """False if there is no prediction, or if the time is too short for programs that share this
@@ -74,7 +74,7 @@ class CollectiveRun(Result):
 
     @property
     def slow(self) -> list[CollectiveRow]:
-        """The slow sizes."""
+        """The rows of the slow sizes."""
         return [row for row in self.rows if row.slow]
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class CollectiveRun(Result):
 
 
 def check_commands(commands: Sequence[str], ranks_per_host: int) -> list[list[str]]:
-    """Return the words of each command. Raises :class:`InputError`."""
+    """Return the words of each command. Raises :class:`InputError` for commands that are empty or not text."""
     if isinstance(commands, str):
         raise InputError("collectives are a list of command lines, for example ['mpirun -np 8 osu_allreduce']")
     if ranks_per_host < 1:
@@ -156,8 +156,8 @@ def _judged(
 
 
 def _file_name(command: str) -> str:
-    """Return a file name that contains the benchmark's name, because logs of nccl-tests need not
-    state their program."""
+    """Return a file name that contains the benchmark's name, because some logs of nccl-tests do not state their
+    program."""
     programs = [w for word in shlex.split(command) if (w := os.path.basename(word)).endswith("_perf") or "osu_" in w]
     return f"{programs[0] if programs else 'collective'}.log"
 

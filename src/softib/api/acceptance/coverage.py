@@ -27,7 +27,7 @@ __all__ = ["CoverComparison", "Coverage", "InputHash"]
 
 @dataclass(frozen=True)
 class InputHash(Result):
-    """An input of the run."""
+    """An input of the run, with its hash."""
 
     name: str
     sha256: str
@@ -61,9 +61,9 @@ class Coverage(Suggests, Result):
     """Share of its rate at which a direction counts as proven."""
     hosts: int
     ports: int
-    """Ports that send and receive."""
+    """Number of ports that send and receive."""
     directions: int
-    """Directions of all live cables, two per cable."""
+    """Number of directions of all live cables: two per cable."""
     planned: int
     """Number of directions that the schedule loads to at least ``share`` of their rate."""
     proven: int
@@ -81,7 +81,7 @@ class Coverage(Suggests, Result):
     versions: dict[str, str]
     inputs: list[InputHash]
     made: str
-    """When, in UTC."""
+    """Time of the run in UTC."""
     collectives: list[CollectiveRun] = field(default_factory=list)
     """Benchmarks of collectives that ran after the rounds."""
     compared: CoverComparison | None = field(default=None, metadata=key(optional=True))

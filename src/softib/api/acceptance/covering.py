@@ -33,9 +33,9 @@ Read: TypeAlias = "tuple[np.ndarray, np.ndarray]"
 
 VIRTUAL = "virtual"
 LEAST_PARTS = 3
-"""Minimum number of parts of a round for which its rates have a standard error."""
+"""Minimum number of parts of a round from which a standard error of its rates is computed."""
 SENDS = 0.01
-"""A port counts as sending above this share of its link's rate: acknowledgements use less."""
+"""A port counts as sending data if it uses more than this share of its link's rate. (Acknowledgements use less.)"""
 ROUNDS = 40
 LIDS = "no port of a host has a LID"
 
@@ -95,13 +95,13 @@ def cover(
     whose counters are read over MADs; or any other SOURCE, in virtual time (``launcher``
     ``virtual``, the default for these). ``hosts``: only these send and receive. ``lfts``: tables of
     a dump. ``compare``: the JSON document of an earlier run. ``progress`` is called with rounds
-    done and all rounds.
+    done and the number of all rounds.
 
     ``options``: maximum ``rounds`` (40); ``seconds`` for which the counters are watched in each
-    round (1); ``adaptive``: plan for adaptive routing (None: if the switches' tables have it; True
-    with a file: softib's manager turns it on); ``size``: bytes of a message of perftest's
-    ``program`` (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``,
-    ``use_cuda``, ``collectives``, ``ranks_per_host`` and ``machine`` as in :func:`softib.accept`.
+    round (1); ``adaptive``: plan for adaptive routing (None: only if the switches' tables have groups of adaptive
+    routing; True with a file: softib's manager turns it on); ``size``: bytes of a message of perftest's ``program``
+    (``write``, ``send``, ``read``); ``ssh_config``, ``base_port``, ``seed``, ``use_cuda``, ``collectives``,
+    ``ranks_per_host`` and ``machine`` as in :func:`softib.accept`.
 
     Raises :class:`InputError` or a related error if it cannot start.
     """

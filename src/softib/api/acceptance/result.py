@@ -30,9 +30,9 @@ __all__ = ["Acceptance", "AcceptanceSource"]
 
 @dataclass(frozen=True)
 class AcceptanceSource:
-    """Source of measurements. ``ends``: its ports; ``name``: its name in texts; ``result`` and
-    ``expectation``: the fabric and its expected values, None if only hosts are known; ``running``:
-    the name of a running fabric; ``paced``: whether data takes time on links."""
+    """Where measurements come from. ``ends``: the measured ports; ``name``: the source's name in texts; ``result`` and
+    ``expectation``: the fabric and its expected values, None if only hosts are known; ``running``: the name if it is a
+    running fabric; ``paced``: whether data crosses links at their rate."""
 
     name: str
     ends: Ends
@@ -62,7 +62,7 @@ class About(Result):
 
     launcher: Literal["local", "ssh", "srun"]
     program: str
-    """``write``: ib_write_bw and ib_write_lat."""
+    """``write`` (ib_write_bw and ib_write_lat), ``send`` or ``read``."""
     tests: list[str]
     rounds: int
     sizes: dict[str, int]

@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["ANSWERS", "FOLDER", "Answer", "Exercise", "Repair", "exercises"]
 
 FOLDER = Path(__file__).with_name("exercises")
-"""One file per exercise: ``01-missing-cable.toml`` is laboratory 1."""
+"""Folder with one file per exercise: ``01-missing-cable.toml`` is laboratory 1."""
 ANSWERS = "answers.yaml"
 """The file into which a student writes the answers."""
 
@@ -31,10 +31,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Repair:
-    """A file that a student repairs. ``goal`` is the criterion, one of
-    :data:`softib.api.labs.judging.GOALS`; ``needs`` are its arguments; ``done`` is a correct
-    content of the file. ``free``: the keys of a YAML file that may be changed, at any depth (empty:
-    the file is not YAML)."""
+    """A file that a student repairs. ``goal``: name of the check in :data:`softib.api.labs.judging.GOALS`; ``needs``:
+    its arguments; ``done``: a correct content of the file. ``free``: the keys of a YAML file that may be changed, at
+    any depth (empty: the file is not YAML)."""
 
     file: str
     goal: str
@@ -45,7 +44,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A laboratory: a prepared fabric, a task, and its criterion. ``fabrics``: files generated from
+    """A laboratory: a prepared fabric, a task, and how its solution is checked. ``fabrics``: files generated from
     a fabric.yaml, in the format of their suffix; ``files``: literal files. ``programs``: stock
     programs that its commands run."""
 
@@ -71,7 +70,7 @@ class Exercise:
 
     @property
     def drawn(self) -> str:
-        """Return the fabric file of the answers and the picture."""
+        """Return the name of the fabric file that defines valid answers and is drawn."""
         return next(iter(self.fabrics))
 
     @property

@@ -44,11 +44,11 @@ def answers_of(exercise: Exercise, folder: Path) -> dict[str, Any]:
 
 NO_ANSWER = "no answer yet"
 NOT_EDITED = "not edited yet"
-"""Messages about parts that a student has not begun; these are not mistakes."""
+"""Message about a part that a student has not begun, which does not count as a mistake."""
 
 
 def answer_error(answer: Answer, given: Any, fabric: Fabric) -> str:
-    """Return the error of an answer; "" without one. ``fabric``: defines the valid names."""
+    """Return the error of an answer; "" if it is right. ``fabric`` defines the valid names."""
     if given is None or not str(given).replace(",", " ").strip():
         return NO_ANSWER
     if isinstance(given, dict | list) and (answer.kind != "nodes" or not isinstance(given, list)):
@@ -67,7 +67,7 @@ _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
 
 def _value_of(text: str) -> float | None:
-    """Return the number in an answer: ``75 %``, ``48,200``, ``2,95``, ``LID 22``, ``0x16``. None if
+    """Return the number in an answer, for example in ``75 %``, ``48,200``, ``2,95``, ``LID 22`` or ``0x16``. None if
     there is no number or more than one."""
     if re.fullmatch(r"0x[0-9a-fA-F]{1,16}", text):
         return float(int(text, 16))
@@ -167,7 +167,7 @@ _KINDS: dict[str, Callable[[Answer, Any, Fabric], str]] = {
 
 
 def repair_error(repair: Repair, exercise: Exercise, folder: Path) -> str:
-    """Return the remaining error after a repair; "" without one."""
+    """Return the error that remains after a repair; "" if there is none."""
     path = required(folder / repair.file, exercise.number)
     given_out = {**exercise.fabrics, **exercise.files}[repair.file]
     try:
@@ -249,8 +249,8 @@ def _partitions(path: Path, fabric: str, meet: Sequence[Sequence[str]], apart: S
 
 
 def _no_shared_link(path: Path, fabric: str, sources: Sequence[str], size: str, leaves: dict[str, int]) -> str:
-    """Check a traffic file: each of ``sources`` sends one flow of ``size``, to the number of hosts
-    given in ``leaves``, and no link between switches is slower for these flows than the hosts' own
+    """Check a traffic file. Each of ``sources`` must send one flow of ``size``; each leaf in ``leaves`` must receive
+    the number of flows given there; and the links between switches must not be slower for these flows than the hosts'
     links."""
     import csv
 
@@ -277,8 +277,8 @@ def _no_shared_link(path: Path, fabric: str, sources: Sequence[str], size: str, 
 
 
 def _in_time(path: Path, fabric: str, job: str, p99_us: float) -> str:
-    """Return whether the workload in ``path`` completes on ``fabric``, and the messages of ``job``
-    have a p99 latency of at most ``p99_us``."""
+    """Check that the workload in ``path`` completes on ``fabric``, and that the messages of ``job`` have a p99 latency
+    of at most ``p99_us``."""
     import softib
 
     run = softib.simulate(path.with_name(fabric), str(path), layer="packet")

@@ -33,7 +33,7 @@ class LabItem(Result):
     name: str
     right: bool
     message: str
-    """The error; empty if it is right."""
+    """The error; empty if the item is right."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ class Lab(Suggests, Result):
     title: str
     story: str
     commands: list[str]
-    """Typed in its folder."""
+    """Commands to type in the laboratory's folder."""
     question: str
     files: list[str]
-    """Files in its folder; the student edits those that ``question`` names."""
+    """Files in the laboratory's folder; the student edits those that ``question`` names."""
     read: str
-    """The page of the documentation about its subject."""
+    """The page of the documentation about the laboratory's subject."""
     programs: list[str]
     """Stock programs that its commands run."""
     exercise: Exercise = field(metadata=HIDDEN)
@@ -142,7 +142,7 @@ class Lab(Suggests, Result):
         return {name: text for name, text in given_out.items() if name in names}
 
     def plot(self) -> Drawing:
-        """Plot the fabric as the student finds it."""
+        """Draw the fabric in its state before the student changes anything."""
         with self._found() as fabric:
             return fabric.plot()
 

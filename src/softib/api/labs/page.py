@@ -15,7 +15,7 @@ __all__ = ["lab_page"]
 MOST = 4096
 """Maximum length of an answer or a repaired file."""
 FORBIDDEN = "/\\"
-"""Characters with which a file name could leave its folder on the server."""
+"""Characters with which a name could refer to files outside its folder on the server."""
 STYLE = (
     "body{max-width:60rem;margin:1rem auto;padding:0 1rem;font:16px/1.5 system-ui,sans-serif;color-scheme:light dark}"
     "pre,textarea{font:14px/1.4 monospace;overflow-x:auto}textarea{width:100%}svg{max-width:100%;height:auto}"
@@ -24,8 +24,9 @@ STYLE = (
 
 
 def lab_page(number: int | None, given: Mapping[str, str]) -> str:
-    """Return the list of all laboratories (None), or one of them; if ``given`` has the fields of
-    its form, also return the assessment. Raises :class:`InputError` for an unknown laboratory."""
+    """Return the page of laboratory ``number``, or the list of all laboratories if it is None. If ``given`` has the
+    fields of the laboratory's form, the page includes the assessment. Raises :class:`InputError` for an unknown
+    laboratory."""
     if number is None:
         rows = "".join(f'<li><a href="/labs/{one.number}">{html.escape(one.title)}</a></li>' for one in labs())
         return _page("Laboratories", f'<p><a href="/">Map</a></p><ol>{rows}</ol>')

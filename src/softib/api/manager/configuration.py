@@ -1,5 +1,4 @@
-"""Check a configuration file of OpenSM: what kind of file it is, and how OpenSM and softib's subnet
-manager read it."""
+"""Check of a configuration file of OpenSM: its kind, and how OpenSM and softib's subnet manager read it."""
 
 from __future__ import annotations
 
@@ -42,8 +41,8 @@ _OPTION_LINE = re.compile(r"[A-Za-z_]\w*(?:\s+[^=:\s].*)?")
 
 
 def kind_of(path: str, text: str) -> str:
-    """Return the kind of the configuration file ``text``. Raises :class:`UnknownFormat` for any
-    other file, and names its kind."""
+    """Return the kind of the configuration file with content ``text``. For a file that is not a configuration file,
+    raises :class:`UnknownFormat` and says what it is."""
     from softib.sm.options.opensm_conf import as_opensm_reads
 
     lines = [line for raw in text.splitlines() if (line := raw.split("#")[0].strip())]
@@ -144,7 +143,7 @@ class ConfigCheck(Suggests, Result):
     path: str = field(metadata=key("file"))
     kind: str = field(metadata=key(type=Literal[*KINDS]))
     opensm: tuple[str, ...]
-    """Settings that OpenSM 3.3.23 does not use as written, with its actual behaviour."""
+    """Settings that OpenSM 3.3.23 does not use as written, and what OpenSM does instead."""
     softib: tuple[str, ...]
     """Differences of softib's manager from OpenSM, and settings that it ignores."""
 

@@ -86,9 +86,8 @@ class UmadManager(Suggests):
         max_mb: int = 100,
         to_stderr: bool = False,
     ) -> None:
-        """Log to ``path`` as lines of JSON (a new file is begun at ``max_mb`` MB, and five older
-        files are kept; 0: never), and as short lines to stderr. Raises :class:`InputError` if the
-        file cannot be written."""
+        """Log to ``path`` as lines of JSON, and as short lines to stderr. At ``max_mb`` MB a new file is begun, and
+        five older files are kept (0: never). Raises :class:`InputError` if the file cannot be written."""
         from softib.live.umad_sm.log import set_up_log
 
         set_up_log(level, None if path is None else os.fspath(path), max_mb, to_stderr)
@@ -104,9 +103,9 @@ class UmadManager(Suggests):
         """Manage the subnet until SIGINT or SIGTERM, or with ``once`` until it is up; SIGHUP reads the files again.
         With ``strict``, it also ends if its tables have :attr:`faults` or if its first sweep left out a device or port.
         It handles the signals of the process. If there is a live master, it raises :class:`InputError`, unless a
-        priority was given (it then takes part in the election) or ``take_over`` is set: priority 15, for which a master
-        hands over (IBA 14.4.1). ``on_step`` is called after each step. Raises :class:`MadTimeout` if the port has no
-        link or the other master does not hand over.
+        priority was given, with which it takes part in the election, or ``take_over`` is set. ``take_over`` uses
+        priority 15, so that the other master hands over (IBA 14.4.1). ``on_step`` is called after each step. Raises
+        :class:`MadTimeout` if the port has no link or the other master does not hand over.
         """
         from softib.live.umad_sm import session
 
@@ -127,7 +126,7 @@ class UmadManager(Suggests):
 
     @property
     def port(self) -> str:
-        """``mlx5_0 port 1 (umad0)``."""
+        """Name of the port, for example ``mlx5_0 port 1 (umad0)``."""
         return str(self._device)
 
     @property
@@ -147,7 +146,7 @@ class UmadManager(Suggests):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers for a progress line: ``nodes`` known, ``mads`` sent, ``sweeps`` started."""
+        """Counts for a progress line: ``nodes`` discovered, ``mads`` sent, ``sweeps`` started."""
         if self._running is None:
             return {"nodes": 0, "mads": 0, "sweeps": 0}
         sm = self._running.sm
@@ -235,7 +234,7 @@ class PlannedChanges(Rows[AttributeChange], Result):
 
     port: str
     master: str | None
-    """The subnet's master at the time of the run: LID, PortGUID, priority."""
+    """LID, PortGUID and priority of the subnet's master at the time of the run, as text; null if there is none."""
     rows: list[AttributeChange] = field(metadata=key("changes"))
     report: SweepReport = field(metadata=key("sweep"))
 

@@ -24,7 +24,7 @@ class SmRunPorts(Result):
 
     ports: list[Any] = field(metadata=key(type=list[SmRun] | list[PlannedChanges]))
     failed: list[str]
-    """Reasons why managers ended that could not continue."""
+    """A line for each manager that could not continue, with the reason."""
 
 
 class UmadManagers(Suggests, Sequence[UmadManager]):
@@ -41,7 +41,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
         if twice := next((g for g in guids if guids.count(g) > 1), None):
             raise InputError(f"{twice} is named twice; each port has one subnet manager")
         self.failed: tuple[str, ...] = ()
-        """Reasons why managers ended that could not continue, one line each."""
+        """A line for each manager that could not continue, with the reason."""
 
     @overload
     def __getitem__(self, index: int) -> UmadManager: ...
@@ -78,7 +78,7 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """:attr:`UmadManager.counts`, of all together."""
+        """Sums of :attr:`UmadManager.counts` over all managers."""
         return {name: sum(m.counts[name] for m in self) for name in ("nodes", "mads", "sweeps")}
 
     @property
@@ -94,14 +94,14 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
     def log_to(
         self, path: str | None = None, *, level: str = "info", max_mb: int = 100, to_stderr: bool = False
     ) -> None:
-        """Log as :meth:`UmadManager.log_to`, into one log for all; its lines name their port."""
+        """Log like :meth:`UmadManager.log_to`, but into one log for all managers, in which each line names its port."""
         from softib.live.umad_sm.log import set_up_log
 
         set_up_log(level, path, max_mb, to_stderr)
 
     def to_json(self, planned: Sequence[PlannedChanges] = ()) -> dict[str, Any]:
-        """Return the last sweep of each, or the changes that each would make, as ``softib sm run A
-        B --json`` prints them (docs/schemas/sm-run.schema.json)."""
+        """Return the last sweep of each manager (with ``planned``, the changes that it would make), as ``softib sm run
+        A B --json`` prints them (docs/schemas/sm-run.schema.json)."""
         ports: list[Any] = list(planned) or [one.to_json() for one in self]
         return SmRunPorts(ports, list(self.failed)).to_json()
 

@@ -1,1 +1,1 @@
-"""A fabric over time: observing it, diagnosing it, exporting its counters, and ``softib top``."""
+"""A fabric over time: observation, diagnosis, export of its counters, isolation of cables, and ``softib top``."""

@@ -46,13 +46,13 @@ class Jobs(Suggests):
         return tuple(j.job.name for j in self._links.jobs)
 
     def links(self, job: str) -> list[str]:
-        """Return the ports (``leaf-3[40]``) that send traffic of the job. Raises
+        """Return the ports that may send traffic of the job, for example ``leaf-3[40]``. Raises
         :class:`UnknownName`."""
         return self._links.links_of(self._row(job))
 
     def sharing(self, job: str) -> dict[str, int]:
-        """Return the other jobs that may use links of this one, with the number of shared links
-        (each direction of a cable counts), most first. Raises :class:`UnknownName`."""
+        """Return other job → number of links that both jobs may use (each direction of a cable counts), the largest
+        number first. Raises :class:`UnknownName`."""
         return self._links.sharing(self._row(job))
 
     def crossing(self, place: str) -> list[str]:
@@ -75,7 +75,8 @@ class Jobs(Suggests):
         return [JobPorts(j.job.name, self._links.ports_of(i)) for i, j in enumerate(self._links.jobs)]
 
     def with_slow_ports(self, findings: Sequence[Finding]) -> Jobs:
-        """Return the same jobs on a fabric in which slow ports named by the findings drain at their measured rate."""
+        """Return the jobs on a copy of the fabric in which the slow ports that findings name drain at their measured
+        rate."""
         other = Jobs(self._links)
         for f in findings:
             if f.code == "slow-receiver" and f.where[0].portnum is not None:
@@ -93,7 +94,7 @@ class Jobs(Suggests):
         return self._links.to_json(self._slow)
 
     def table(self) -> Table:
-        """Return the same as a table, one row per job."""
+        """Return the rows of :meth:`to_json` as a table, one row per job."""
         stated = self.to_json()
         return Table(
             {
@@ -165,7 +166,8 @@ def jobs_on(source: Source, jobs: str | os.PathLike[str] | Mapping[str, Any], *,
 
 
 def _processes_on(source: Source | None) -> ProcessesOf:
-    """Find processes of a job: on the nodes of a running fabric, otherwise on this machine."""
+    """Return a function that finds the processes of a job: on the nodes of a running fabric, otherwise on this
+    machine."""
     from softib.live.instances import running
     from softib.live.proc import JobProcesses
 
@@ -190,7 +192,7 @@ STANDING = frozenset(
 
 
 def _with_standing(findings: list[Finding], result: ReadResult) -> list[Finding]:
-    """Return ``findings`` plus structural findings on dead links and devices without counters."""
+    """Return ``findings``, and findings of the structure about dead links and devices, which have no counters."""
     from softib.diags.check import check
 
     named = {(p.guid, p.portnum) for f in findings for p in f.where}

@@ -23,7 +23,7 @@ __all__ = ["Exporter", "ExporterOptions", "Shard"]
 
 @dataclass(frozen=True)
 class ExporterOptions:
-    """The rounds of an :class:`Exporter`, and their output."""
+    """Options of an :class:`Exporter`: how it reads rounds, and where it writes them."""
 
     names: str = "treydock"
     """Scheme for the names and labels of port metrics: ``treydock`` or ``guilbaults``."""
@@ -39,23 +39,23 @@ class ExporterOptions:
     history: str | os.PathLike[str] | None = None
     """Directory in which every interval is stored as Parquet."""
     keep_days: float = 30.0
-    """Days to keep the history, and to keep devices that are down; 0: for ever."""
+    """Number of days for which the history, and devices that are down, are kept; 0: for ever."""
     export_to: Sequence[str] = ()
     """Exporters of installed packages that also receive every round, each as ``NAME=TARGET``."""
     jobs: str | os.PathLike[str] | None = None
     """A file for :func:`softib.jobs_on`, which is read again when it changes: findings name the
     jobs whose traffic crosses the cable."""
     expect: str | os.PathLike[str] | None = None
-    """A plan or a discovery. Its devices and cables count as down until they are seen."""
+    """A plan, or a dump of a discovery. Its devices and cables count as down until they are seen."""
 
 
 class Exporter(Suggests):
-    """Reads the running fabric or ``umad:DEVICE`` ``source``, or a :class:`Shard` of one, in
-    rounds, and serves ``/metrics`` at ``address``:``port`` (0: any free port). A context manager.
+    """Reads ``source`` (a running fabric, ``umad:DEVICE``, or a :class:`Shard` of one) in rounds, and serves
+    ``/metrics`` at ``address``:``port`` (0: any free port). It is a context manager.
 
     Known devices that are down stay in the metrics for ``keep_days`` days, or until
     :func:`softib.forget_down`. Raises :class:`InputError` for an unusable source, name, port or
-    file, :class:`UnknownName` for another collector, :class:`MissingLibrary` without the extra
+    file, :class:`UnknownName` for an unknown collector, :class:`MissingLibrary` without the extra
     ``monitor``.
     """
 
@@ -141,7 +141,7 @@ class Exporter(Suggests):
         self._service.wait()
 
     def once(self, every: float = 1.0) -> str:
-        """Return the metrics of one interval of ``every`` seconds as text, without a server; for
+        """Return the metrics of one interval of ``every`` seconds as text. It starts no server; the text is for
         node_exporter's textfile collector."""
         import time
 
@@ -154,10 +154,10 @@ class Exporter(Suggests):
     def text_of(
         *files: str | os.PathLike[str], names: str = "treydock", fabric: str | os.PathLike[str] | None = None
     ) -> str:
-        """Return the metrics of files, as in :func:`softib.observe`. ``files`` are one or two files
-        (ibdiagnet's .db_csv, perfquery's output …), and the metrics are those of the newer one;
-        interval metrics need two. If the files contain only counters, ``fabric`` provides the
-        ports. Raises :class:`InputError` or a related error as :func:`softib.observe` does."""
+        """Return the metrics of one or two ``files``, which may have the formats of :func:`softib.observe` (ibdiagnet's
+        .db_csv, perfquery's output …). The metrics are those of the newer file; metrics of an interval need two files.
+        If the files contain only counters, ``fabric`` provides the ports. Raises :class:`InputError` or a related error
+        as :func:`softib.observe` does."""
         from softib.monitor.exporter.names import SCHEMES
         from softib.monitor.exporter.text import text_of_files
 

@@ -1,4 +1,4 @@
-"""The memory of an exporter: faults so far, their repairs, and devices that are down."""
+"""What an exporter has recorded: faults, their repairs, and devices that are down."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FaultRecord(Result):
     where: list[str]
     """Names of both ends, or of the device."""
     standing: bool
-    """The fault is current."""
+    """True if the fault is current."""
     begun: float
     """Start of the current or last occurrence, in seconds since 1970."""
     codes: list[str]
@@ -42,7 +42,7 @@ class FaultRecord(Result):
     first: float
     """When it was first seen, in seconds since 1970."""
     last: float
-    """When it was last seen."""
+    """When it was last seen, in seconds since 1970."""
     times_in_30_days: int
     """Number of occurrences, including the current one."""
     repairs: list[RepairRecord]
@@ -93,8 +93,8 @@ def fault_ledger(source: str) -> FaultLedger:
 
 
 def record_repair(source: str, *names: str, by: str, note: str = "") -> FaultLedger:
-    """Record in the ledger of ``source`` that a person, ``by``, repaired the cables or devices
-    ``names`` (``leaf-1``, ``leaf-1[3]``): earlier counts no longer apply. Returns their records.
+    """Record in the ledger of ``source`` that the person ``by`` repaired the cables or devices ``names`` (``leaf-1``,
+    ``leaf-1[3]``). Faults before the repair then no longer count. Returns their records.
     Raises :class:`UnknownName` for a name that is not in the ledger, :class:`InputError` if no
     person is given."""
     from softib.monitor.ledger import Repair, repaired

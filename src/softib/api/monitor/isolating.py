@@ -1,4 +1,4 @@
-"""Isolate the cables that findings name: the actions that softib would take, or takes, on a live subnet."""
+"""Isolation of the cables that findings name: show what softib would do on a live subnet, or do it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Isolation", "IsolationLedger", "isolate", "isolations", "release_isolated"]
 
 PATIENCE_S = 30.0
-"""Time for the manager to route around a disabled port."""
+"""Seconds that the manager gets to route around a disabled port."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class Isolation(Suggests, Result):
 
     source: str
     acted: bool
-    """False: shadow mode, without changes."""
+    """True if ports were disabled or enabled; False if the changes are only shown (shadow mode)."""
     budget: int
     standing: int
-    """Cables that are isolated now."""
+    """Number of cables that are isolated now."""
     choices: list[Choice]
     """The decision for each cable that a finding proposes to isolate."""
     released: list[Isolated]
     """Cables that were or will be enabled again, with the reason."""
     proof: str
-    """Proved properties of the fabric without the chosen cables; empty if no cable was chosen."""
+    """What was proved about the fabric without the chosen cables; empty if no cable was chosen."""
 
     @property
     def good(self) -> bool:
@@ -198,7 +198,7 @@ def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Record
     try:
         with locked(
             None if opened.memory is None else opened.memory.with_name("isolating")
-        ):  # two processes at once would spend the budget twice
+        ):  # locked, because two processes together could exceed the budget
             yield opened, Records(opened.memory) if opened.memory is not None else None
     finally:
         opened.close()
@@ -226,7 +226,8 @@ def _fabric(source: Any, opened: Opened | None) -> Fabric | None:
 
 
 def _fresh(choice: Choice, records: Records, observed: Any) -> Choice:
-    """Return the choice, changed to leave the cable in use if the evidence is older than its last release."""
+    """Return the choice. If its evidence is older than the last release of the cable, the choice becomes to leave the
+    cable in use."""
     seen = getattr(observed, "observations", observed)
     begun_s = float(seen.begin_ns[seen.end_ns > seen.begin_ns].min(initial=2**63 - 1)) / 1e9
     if choice.isolate and begun_s < records.released_s(choice.ends):

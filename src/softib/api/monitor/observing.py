@@ -47,7 +47,7 @@ class TopView(Suggests):
         self.source, self.order = source, "busy"
         self._jobs: list[ScheduledJob] | None = None if jobs is None else read_jobs(jobs)
         self.problem = ""
-        """Reason why the last round failed; "" if it did not."""
+        """Reason why the last round failed; "" if it succeeded."""
         self._lost = False
         self._last_s = time.monotonic()
         self._opened = open_source(source)
@@ -89,7 +89,7 @@ class TopView(Suggests):
         self.order = order
 
     def screen(self, lines: int = 24, width: int = 120) -> RenderableType:
-        """Return the last round for a Rich console with this number of lines and columns."""
+        """Return the last round for a Rich console of ``lines`` lines and ``width`` columns."""
         from softib.render.top import top_screen
 
         return top_screen(
@@ -213,7 +213,7 @@ def observe(
 
 
 def _kept(history: History, since: float | None, until: float | None) -> Observed:
-    """Return the history between the two times, or as much of its end as fits into memory."""
+    """Return the history between the two times. If it is too large for memory, only the end is returned."""
     from datetime import UTC, datetime
 
     begin, end = (

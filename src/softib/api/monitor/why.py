@@ -85,14 +85,14 @@ def _refuse_others(logs: Sequence[str | os.PathLike[str]], log: JobLog) -> None:
     """Raise :class:`UnknownFormat` for binary data, or for a dump of a fabric among files in which
     no reader recognised a line."""
     from softib.fabric.formats.registry import detect, sniff
-    from softib.input_files import shown_name
+    from softib.input_files import nul_in, shown_name
 
     recognised = {event.file for event in log.events}
     for path in logs:
         name = shown_name(path)
         if log.ranks or name in recognised or not Path(path).is_file():
             continue
-        if b"\0" in sniff(Path(path)).rstrip(b"\0"):
+        if nul_in(sniff(Path(path))) >= 0:
             raise UnknownFormat(f"{name}: this is binary data, not a log; use the text that the job printed")
         try:
             row = detect(Path(path), among=_VERBS)
@@ -151,7 +151,7 @@ def _history(
 
 
 def _lids_moved(kept: History, begin_ns: int, end_ns: int) -> bool:
-    """Return whether any port had two LIDs in that time."""
+    """Return whether the LID of any port changed in that time."""
     times = kept.topologies().tolist()
     inside = [t for t in times if begin_ns <= t <= end_ns]
     before = [t for t in times if t < begin_ns][-1:]

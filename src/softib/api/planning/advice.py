@@ -1,4 +1,4 @@
-"""Advice on the network for a workload: rules, times and costs."""
+"""Advice on which network a workload needs, from rules, times and costs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Advice(Suggests):
         return Recommendation(self.verdict, facts, reasons, self.messages, networks, self.break_even, notes)
 
     def print(self) -> None:
-        """As ``softib advise`` prints it."""
+        """Print the text of ``softib advise``."""
         from softib.render.planning import print_advice
         from softib.render.terminal import console
 
@@ -81,10 +81,9 @@ def advise(
     gpus_per_host: int = 8,
     prices: str | os.PathLike[str] | None = None,
 ) -> Advice:
-    """Advise on the network for a job of ``facts``, and for ``workload`` (as in
-    :func:`softib.simulate`), which is simulated on each of ``networks``; without a workload only
-    the rules apply. The time of a step and the share of communication come from the run if
-    ``facts`` do not state them. Raises :class:`InputError`.
+    """Advise on the network for a job that ``facts`` describe. ``workload`` (as in :func:`softib.simulate`) is
+    simulated on each of ``networks``; without a workload, only rules apply. The time of a step and the share of
+    communication come from the run if ``facts`` do not state them. Raises :class:`InputError`.
 
     >>> import softib
     >>> softib.advise(softib.Facts(hosts=8)).verdict
@@ -139,8 +138,8 @@ def kind_of(workload: Any) -> str:
 def _compared(
     facts: Facts, workload: Any, networks: Sequence[str], per_host: int, prices: str | os.PathLike[str] | None
 ) -> tuple[Comparison, dict[str, float], MessageFigures, list[str]]:
-    """Return the workload on each network, on a full-bisection fabric of the job's size or on its
-    first ports; the share of communication in that run; its messages; and notes."""
+    """Return (the workload on each network, share of communication, figures of its messages, notes). The fabric has
+    full bisection and the size of the job, or, for large jobs, only its first ports."""
     from softib.api.fabric import generate
     from softib.api.simulation.comparison import compare
     from softib.api.simulation.simulate import simulate
@@ -163,7 +162,7 @@ def _compared(
         fabric = generate("rail-optimized", nodes=nodes, rails=rails, ufm=False, **reduces)
     else:
         fabric = generate("fat-tree", hosts=nodes, levels=1 if nodes <= 64 else 2, **reduces)
-    if "multicast" in patterns:  # only the packet layer has it, and no factors of sensitivity
+    if "multicast" in patterns:  # only the packet layer runs it, and that layer has no factors of sensitivity
         run = simulate(fabric, workload, layer="packet").to_json()
     else:
         run = simulate(fabric, workload, layer="fluid", what_if=["sensitivity"]).to_json()
@@ -194,13 +193,13 @@ def _figures(comparison: Comparison, facts: Facts, workload: Any) -> dict[str, f
     try:
         (row,) = scaling(base.fabric, workload, [base.fabric.hosts])
     except SoftibError:
-        return figures  # collectives alone, without computation between them
+        return figures  # only collectives, without computation between them
     return {**figures, "communication": 1 - row["efficiency"]}
 
 
 def _money(comparison: Comparison) -> tuple[Opinion | None, list[BreakEven]]:
-    """Return the side that does more work for its price, at middle prices (None: a price or a time is unknown), and
-    the price difference at which the other side would."""
+    """Return two values: which of InfiniBand and Ethernet does more work for its price, at middle prices (None: a price
+    or a time is unknown); and the price difference at which the other one would."""
     from softib.plan.advice import Opinion
 
     rows = [r for r in comparison.rows() if r["completion_us"]]

@@ -54,7 +54,7 @@ class QuoteCheck(Result):
     quote: str
     differences: list[QuoteDifference]
     notes: list[str]
-    """Rows that were not understood."""
+    """Rows of the quote that were not understood."""
 
     def print(self) -> None:
         """Print the text of ``softib plan check-quote``."""
@@ -68,9 +68,9 @@ class PlanPower(NamedTuple):
     """Power of the devices and plugs of a plan, as their vendors publish it."""
 
     watts: float
-    """Sum over those with a published figure."""
+    """Sum in watts over devices and plugs with a published figure."""
     unknown: list[DeviceCount]
-    """Devices without one."""
+    """Devices and plugs without a published figure."""
 
     @classmethod
     def of(cls, parts: Sequence[KnownPower]) -> PlanPower:
@@ -82,8 +82,8 @@ class PlanPower(NamedTuple):
 class CablePlan(Suggests):
     """Every cable of the fabrics on a floor plan, and their bill of materials (``bill``).
 
-    ``locations``: cost with the switches in other positions on the floor. ``management_switches``:
-    number of Ethernet switches on the floor, 0 if the floor plan has none.
+    ``locations``: what the cables would cost if the switches were in other positions on the floor.
+    ``management_switches``: number of Ethernet switches on the floor, 0 if the floor plan has none.
     """
 
     def __init__(self, cabling: Cabling, bill: Bill, source: str, locations: list[SwitchPlace]):
@@ -91,7 +91,7 @@ class CablePlan(Suggests):
 
     @property
     def management_switches(self) -> int:
-        """Ethernet switches for management on the floor."""
+        """Number of Ethernet switches for management on the floor."""
         return sum(e.kind == "management" for e in self._cabling.layout.elevations)
 
     @property
@@ -104,7 +104,7 @@ class CablePlan(Suggests):
 
     @property
     def racks(self) -> int:
-        """Racks in use."""
+        """Number of racks in use."""
         return len({e.rack for e in self._cabling.layout.elevations})
 
     @property
@@ -117,8 +117,8 @@ class CablePlan(Suggests):
         ]
 
     def table(self) -> Table:
-        """Return one row per link: both ends with rack and unit, ``path_m`` along the trays,
-        ``length_m`` ordered, ``medium``, ``label_a`` and ``label_z``."""
+        """Return one row per link: both ends with rack and unit, ``path_m`` (distance along the trays), ``length_m``
+        (length to order), ``medium``, ``label_a`` and ``label_z``."""
         from softib.plan.plugs import media_of
 
         ends = [f"{key}_{end}" for end in "az" for key in ("node", "port", "rack", "u")]
@@ -267,9 +267,8 @@ def plan_cables(
 
     ``ancillary``: other fabrics of the same hosts on this floor, for example a storage fabric.
     Their adapters are in the hosts of the same name. With ``shared``, each host of ``source`` has
-    that many adapters of each fabric, in order. ``generation``: of the cables of ``source``
-    (default: that of the fastest link). Raises :class:`InputError` for a floor that is too small,
-    or for a distance that no cable reaches.
+    that many adapters of each fabric, in order. ``generation``: that of the cables of ``source`` (default: that of its
+    fastest link). Raises :class:`InputError` for a floor that is too small, or for a distance that no cable reaches.
 
     >>> import softib
     >>> pod = softib.generate("rail-optimized", nodes=31)

@@ -1,4 +1,4 @@
-"""Cost of a fabric over years, and of a GPU-hour on it."""
+"""The cost of a fabric over several years, and of a GPU-hour on it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ LANES = 4
 
 
 class Cost(Suggests):
-    """The bill of a fabric, and the cost of running it. ``rows``: by number of GPUs, if a workload
-    was given."""
+    """The bill of a fabric, and the cost of running it. ``rows``: the scaling curve, with a row for each number of
+    GPUs, if a workload was given."""
 
     def __init__(self, plan: CablePlan, book: CostBook, gpus: int | None, rows: list[ScalingRow]):
         self._plan, self._book, self._gpus, self.rows = plan, book, gpus, rows
@@ -54,7 +54,7 @@ class Cost(Suggests):
 
     @property
     def total(self) -> PriceRange:
-        """Bill and energy over the book's years."""
+        """Sum of the bill and of energy over the book's years."""
         energy = self.energy or PriceRange(0.0, 0.0)
         return PriceRange(self.bill.low + energy.low, self.bill.high + energy.high)
 
@@ -87,7 +87,8 @@ class Cost(Suggests):
 
     @property
     def networks(self) -> list[NetworkPrice]:
-        """Return the network of the fabric and Ethernet of the same rate, with the same items."""
+        """Return the price of the fabric's network, and of an Ethernet network of the same rate with the same number of
+        items."""
         from softib.iba.rates import SPEED_BY_NAME
         from softib.plan.price_book import price_of
 
@@ -185,11 +186,11 @@ def plan_cost(
     prices: str | os.PathLike[str] | None = None,
 ) -> Cost:
     """Return the bill of ``source`` on ``floor``, with energy over the cost book's years; with
-    ``gpus``, also the network's cost of a GPU-hour. ``ancillary`` and ``shared``: as
+    ``gpus``, also return the network's cost of a GPU-hour. ``ancillary`` and ``shared`` as in
     :func:`softib.plan_cables`.
 
-    ``workload``: a training step on all ``gpus``; with its efficiency, the cost is that of a useful
-    GPU-hour. Each number of ``scale`` is a row of the scaling curve, with the batch in proportion.
+    ``workload``: a training step on all ``gpus``. Its efficiency gives the cost of a useful GPU-hour. Each number of
+    ``scale`` is a row of the scaling curve, with the batch in proportion.
     Raises :class:`InputError`.
     """
     from softib.api.fabric import as_fabric

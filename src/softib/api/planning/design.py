@@ -28,7 +28,7 @@ __all__ = ["Demand", "DesignComparison", "DesignRow", "Designs", "DeviceCount", 
 class Designs(Suggests):
     """The designs that meet a demand, ordered by the requested oversubscription first, then the fewest switches.
 
-    ``refused``: one line for each kind of design that does not fit. ``storage``: designs of the
+    ``refused``: one line for each kind of design that cannot meet the demand. ``storage``: designs of the
     separate storage fabric, empty if none was requested. ``management_switches``: number of 48-port
     Ethernet switches for the management ports of all hosts and switches of the first designs.
     """
@@ -53,7 +53,7 @@ class Designs(Suggests):
 
     @property
     def management_switches(self) -> int:
-        """Ethernet switches for management ports."""
+        """Number of Ethernet switches for management ports."""
         from softib.plan.floor import MANAGEMENT_PORTS
 
         first = [designs[0] for designs in (self._designs, self._storage) if designs]

@@ -18,7 +18,7 @@ class Devices(Suggests, DeviceCatalogue):
         return Table(columns(self.devices, Device))
 
     def print(self) -> None:
-        """As ``softib plan devices`` prints it."""
+        """Print the text of ``softib plan devices``."""
         from softib.render.planning import print_devices
         from softib.render.terminal import console
 

@@ -19,7 +19,7 @@ __all__ = ["AddedHosts", "Growth", "plan_growth"]
 
 
 class Growth(Suggests):
-    """Parts for more hosts: new switches, new cables, and cables that move."""
+    """What is needed for more hosts: new switches, new cables, and cables that move."""
 
     def __init__(self, source: str, addition: Addition):
         self._source, self._addition = source, addition

@@ -24,8 +24,8 @@ NO_RDMA = 3
 
 __all__ = ["Attachment", "attachment_of", "run_here"]
 
-QUIET = (0, 130, 143)
-"""Exit codes that need no explanation: success, Ctrl-C, SIGTERM."""
+QUIET = (0, 129, 130, 143)
+"""Exit codes that need no explanation: success, SIGHUP, Ctrl-C, SIGTERM."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _network(instance: Instance, place: Attached, connected: bool, notice: Notic
 
 @contextlib.contextmanager
 def _using(network: Network | None, manner: Attachment) -> Iterator[list[int]]:
-    """Keep ``network`` in existence for the duration of the block; yield its descriptor."""
+    """Keep ``network`` open during the block; yield its descriptor."""
     if network is None:
         yield []
         return
@@ -88,8 +88,8 @@ def _using(network: Network | None, manner: Attachment) -> Iterator[list[int]]:
 
 
 def attachment_of(instance: Instance, node: str | None, port: int | None) -> Attached:
-    """Return the daemon's reply to the attachment of this program. An empty ``node`` (from an unset shell variable)
-    raises :class:`InputError`."""
+    """Attach this program to a node, and return the daemon's reply. Raises :class:`InputError` if ``node`` is empty, as
+    from an unset shell variable."""
     from softib.live.control import attach
     from softib.live.launch.tuning import job_rank
 
@@ -108,9 +108,9 @@ def run_here(
     notice: Notice,
     become: bool = False,
 ) -> int:
-    """Run ``program`` on that port with this process's stdin, stdout and stderr; return its exit code. Raises
-    :class:`SoftibError`. ``become``: if there is nothing left to do after the program, replace this process by a
-    small one that waits for the program and exits with its code."""
+    """Run ``program`` on the given node and port with this process's stdin, stdout and stderr; return its exit code.
+    Raises :class:`SoftibError`. ``become``: if nothing remains to be done after the program, replace this process with
+    a small one that waits for the program and exits with its code."""
     from softib.api.running.fallback import causes
     from softib.live.control import ask
     from softib.live.ibsim.sockets import check_reachable

@@ -50,7 +50,8 @@ __all__ = ["CiRun", "ci"]
 LOOK_S = 0.02
 GRACE_S = 5.0
 STOP_S = 2.0
-"""Time limit of the commands of a cancelled run: a CI service kills a job some seconds after its first signal."""
+"""Seconds in which the commands of a cancelled run must end, because a CI service kills a job some seconds after its
+first signal."""
 SHM = Path("/dev/shm")
 RECORDS = ("junit.xml", "mads.pcap", "counters.csv", "fabric.log")
 """Files that a run writes beside the output of each node; the first one is always written."""
@@ -73,7 +74,7 @@ def ci(
 
     ``commands``: one command for each of ``nodes`` (default: the first host), a command by node, or the path of a file
     that contains them (``nodes:``, and optionally ``fabric:`` and ``faults:``). ``source``: the fabric (default: eight
-    hosts on four leaves). ``faults``: for example ``link-down@2s``. ``net``: run the commands in the networks of their
+    hosts on four leaves). ``faults``: texts like ``link-down@2s``. ``net``: run the commands in the networks of their
     nodes. ``allow_ip`` (with ``net``): pass even if only IP over InfiniBand moved data. ``artifacts``: the folder to
     which ``junit.xml`` is written, and after a failure ``mads.pcap``, ``counters.csv``, ``fabric.log`` and the output
     of each command. ``timeout``: seconds for the commands (None: no limit). ``output`` takes their output (default:
@@ -138,7 +139,7 @@ def _by_node(
 
 @contextlib.contextmanager
 def _runtime_folder() -> Iterator[Path]:
-    """Yield a runtime directory for this run alone, so that programs find only its fabric."""
+    """Yield a runtime directory that only this run uses, so that programs find only its fabric."""
     base = SHM if os.access(SHM, os.W_OK) else None
     with scratch_folder("ci", base) as folder:
         before = os.environ.get("XDG_RUNTIME_DIR")

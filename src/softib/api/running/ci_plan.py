@@ -49,7 +49,8 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """``where`` is empty if the location is on the path from the first node to the last."""
+    """A fault of the schedule. If ``where`` is empty, the location is a cable on the path from the first node to the
+    last."""
 
     kind: str
     where: str
@@ -58,8 +59,8 @@ class PlannedFault:
 
 
 def planned_fault(text: str) -> PlannedFault:
-    """Return ``link-down@2s``, ``link-down leaf-1[3]@500ms``, ``ber leaf-1[3] 1e-6@1s``. Raises
-    :class:`InputError`."""
+    """Return the fault in a text like ``link-down@2s``, ``link-down leaf-1[3]@500ms`` or ``ber leaf-1[3] 1e-6@1s``.
+    Raises :class:`InputError`."""
     hit = FAULT.fullmatch(text.strip())
     arguments = hit["what"].split() if hit else []
     if hit is None or not 1 <= len(arguments) <= 3:
@@ -93,7 +94,7 @@ def check_names(fabric: Fabric, nodes: Iterable[str], faults: Iterable[PlannedFa
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:
-    """Return the file at ``path``. Raises :class:`InputError` with file and line."""
+    """Return the content of the file ``path``. Raises :class:`InputError` with file and line."""
     data, lines = load_yaml(Path(path), "file of softib ci", "nodes:")
     for key in data:
         if key not in KEYS:
@@ -105,7 +106,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     for node, command in nodes.items():
         try:
             arguments = _arguments(command) if isinstance(command, str) else command
-        except ValueError:  # an open quotation
+        except ValueError:  # a quotation mark is not closed
             arguments = None
         if not isinstance(arguments, list) or not arguments or not all(isinstance(w, str) for w in arguments):
             raise InputError(f"{path}:{lines.of(('nodes', node))}: {node}: a command is a text or a list of texts")
@@ -122,6 +123,6 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
 
 def _arguments(command: str) -> list[str]:
     """Return the words of a command line; a line with characters of the shell is run by ``sh -c``. Raises
-    :class:`ValueError` for an open quotation."""
+    :class:`ValueError` for a quotation mark that is not closed."""
     arguments = shlex.split(command)
     return ["sh", "-c", command] if arguments and SHELL & set(command) else arguments

@@ -1,4 +1,4 @@
-"""Result of ``softib ci``, in one line, as a document, and as JUnit XML."""
+"""The result of ``softib ci``: one line of text, a document, and JUnit XML."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INTERRUPTED = 130
 """Exit code of a run that Ctrl-C or a signal ended, as in a shell."""
 INTERRUPTION = "interrupted by Ctrl-C or a signal"
 NOTHING = 4096
-"""With fewer bytes than this, verbs moved no application data."""
+"""If verbs moved fewer bytes than this, they moved no application data."""
 TAIL = 20
 """Maximum number of output lines in a failure of the JUnit file."""
 
@@ -62,7 +62,7 @@ class CiRun(Result):
     verbs_bytes: int
     """Bytes that verbs sent and received at all ports of hosts; a message between two hosts counts at both."""
     ip_bytes: int
-    """Bytes by IP over InfiniBand, counted in the same way."""
+    """Bytes that IP over InfiniBand sent and received, counted in the same way."""
     ready_s: float
     """Seconds until the fabric was up."""
     seconds: float

@@ -24,8 +24,8 @@ __all__ = ["Recording", "recording_to"]
 SUFFIXES = (".goal", ".bin")
 VARIABLE = "SOFTIB_RECORD"
 AWAY_NS, AWAY_SHARE = 200_000_000, 0.1
-"""A note is printed if a rank was without a processor for longer than this (more than launchers need to start) and
-for a tenth of the recording."""
+"""A note is printed if a rank was without a processor for longer than both of these: ns (more than launchers need to
+start), and a share of the recording."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Recording:
 
     def close(self, notice: Notice, code: int = 0) -> None:
         """End the recording of this program, which ended with ``code`` (128 + signal). The last rank writes the
-        schedule. If some ranks of the job do not record, or record elsewhere, the last of the present ones does. A
-        failed rank also writes it, because its launcher ends the other ranks. Raises :class:`InputError` if it
-        cannot be written."""
+        schedule. The last rank is the last of those that record here, if some ranks of the job do not record, or record
+        elsewhere. A rank that fails also writes the schedule, because its launcher then ends the other ranks. Raises
+        :class:`InputError` if it cannot be written."""
         last = True
         try:
             with (self.folder / "lock").open("w") as held:
@@ -157,8 +157,8 @@ def _write(path: Path, folder: Path) -> str:
 
 
 def _away(threads: list[RecordedThread]) -> str:
-    """Return the message about the thread that spent most time without a processor before its posts: this time
-    counts neither as messages nor as computation."""
+    """Return a message about the thread that spent most time without a processor before its posts. The schedule
+    contains this time neither as messages nor as computation."""
     most = max(threads, key=lambda t: t.away)
     span = int(most.ns[-1] - most.ns[0])
     if most.away < max(AWAY_NS, AWAY_SHARE * span):

@@ -101,7 +101,7 @@ class RunningFabric(Suggests):
         stdout, stderr and signals; return its exit code. The default is the first host; in a
         parallel job, the host of this rank. Raises :class:`InputError`.
 
-        ``become``: if no work remains after the program, replace this process by a small one that
+        ``become``: if no work remains after the program, replace this process with a small one that
         waits for the program and exits with its code, as in ``softib run``. This call then does not
         return.
         """
@@ -135,7 +135,7 @@ class RunningFabric(Suggests):
         return status_of(self._instance)
 
     def moved(self) -> Moved:
-        """Return bytes moved by programs over the ports of all hosts since its start."""
+        """Return the bytes that programs moved over the ports of all hosts since the fabric was started."""
         from softib.live.status import Moved
 
         return read_result(Moved, self._ask("moved"), self.name)
@@ -170,7 +170,8 @@ class RunningFabric(Suggests):
 
     def job(self, hosts: Iterable[str], *, streaming: bool = False) -> JobTree:
         """Allocate an aggregation tree for a job on ``hosts`` (``softib sm job``), and return it.
-        Raises :class:`UnknownName` for a host, :class:`InputError` if no tree fits."""
+        Raises :class:`UnknownName` for an unknown host, :class:`InputError` if there is no free tree for these
+        hosts."""
         from softib.live.status import JobTree
 
         return read_result(JobTree, self._ask("job", hosts=list(hosts), streaming=streaming), self.name)

@@ -41,7 +41,7 @@ READY = b"ready\n"
 BUG = "this is a bug in softib: "
 
 OPENSM_SUFFIXES = ("_file", "torus_config", "nue_max_num_vls")
-"""Options with these endings keep OpenSM's underscores."""
+"""Options with these endings are spelled with underscores, as in OpenSM."""
 
 
 def up(
@@ -117,7 +117,7 @@ def _arguments(options: dict[str, Any]) -> list[str]:
 
 
 END_S = 5.0
-"""Seconds that an interrupted start may take to end."""
+"""Seconds in which the process of an interrupted start must end."""
 
 
 def _start(
@@ -192,7 +192,7 @@ class Starter:
             threading.Thread(target=_end_with, args=(int(life),), daemon=True).start()
 
     def announce(self, text: str) -> None:
-        """A line of progress."""
+        """Write a line of progress."""
         self._write(text.encode() + b"\n")
 
     def ready(self) -> None:
@@ -238,7 +238,7 @@ def _file_of(source: Fabric | str | os.PathLike[str], folder: Path) -> str:
 GEN3_GBYTES = 12.0
 """GB/s of 16 lanes of PCIe generation 3, as NCCL counts them."""
 ENGINE_FILES = ("_guid_file", "torus_config", "lfts_file", "_policy_file")
-"""Options with this ending name files for engines."""
+"""Options with these endings name files that routing engines read."""
 
 
 def _profile_of(name: str) -> NodeProfile:
@@ -256,10 +256,10 @@ def _profile_of(name: str) -> NodeProfile:
 
 
 class Server:
-    """Serve one fabric in this process until it is stopped: ports, agents, sockets, and optionally
-    softib's subnet manager. It handles the process's signals and blocks; :func:`softib.up` starts
-    one in a separate process. ``name`` is the name of the running fabric (default: the name of
-    ``source``). Raises :class:`InputError` if a fabric of that name is running.
+    """Serves one fabric in this process until it is stopped: ports, agents, sockets, and optionally softib's subnet
+    manager. It handles the process's signals and blocks; :func:`softib.up` starts one in a separate process. ``name``
+    is the name of the running fabric (default: the name of ``source``). Raises :class:`InputError` if a fabric of that
+    name is running.
     """
 
     def __init__(self, source: str, name: str | None = None):
@@ -356,12 +356,12 @@ class Server:
 
     @property
     def ready_s(self) -> float | None:
-        """Seconds that this process took to bring up the subnet; None before."""
+        """Seconds that this process took to bring up the subnet; None until the subnet is up."""
         return self._serving.ready_s
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Switches, channel adapters and cables."""
+        """Numbers of switches, channel adapters and cables."""
         fabric = self._serving.fabric
         return fabric.sizes.switches, len(fabric.cas), fabric.sizes.cables
 

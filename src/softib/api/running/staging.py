@@ -1,4 +1,4 @@
-"""Two hosts of a running fabric for a rehearsal of attacks: one attacks, the other is the victim."""
+"""The two hosts of a running fabric that take part in a rehearsal of attacks: the attacker and the victim."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class AgainstRow(Result):
     measured: float
     predicted: float
     error: float
-    """Predicted over measured, less 1."""
+    """Predicted / measured - 1."""
     low: float | None
     """Lower end of the predicted range, computed without this log (``high``: upper end); null if its library was
     never measured."""
@@ -48,7 +48,7 @@ class Against(Result):
     mean_error: float
     """Mean of the absolute errors."""
     inside: int | None
-    """Rows inside their ranges."""
+    """Number of rows whose measured value is inside the predicted range."""
     rows: list[AgainstRow]
 
 
@@ -116,7 +116,8 @@ def _gpu(job: Job, hosts: Hosts) -> str:
 
 
 def nodes_of_log(log: BenchmarkLog, job: Job, hosts: Hosts) -> int:
-    """Return nodes of ``job``. Raises :class:`InputError` if the log names different nodes or different GPUs."""
+    """Return the number of nodes of ``job``. Raises :class:`InputError` if the log names different nodes or different
+    GPUs."""
     from softib.errors import InputError
     from softib.plural import counted
     from softib.workloads.hosts import rows_of

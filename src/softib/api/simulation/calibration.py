@@ -35,7 +35,7 @@ class Constant(Result):
     name: str
     value: float
     before: float
-    """Without the log."""
+    """Value without the log."""
     unit: str
 
 
@@ -51,12 +51,12 @@ class Calibration(Suggests, Result):
     """The workload that predicts the log."""
     nodes: int
     sizes: int
-    """Rows of the log."""
+    """Number of rows of the log."""
     fitted: list[Constant]
     kept: list[Constant]
     """Constants that stay unchanged because fewer than two rows depend on them."""
     error_before: float
-    """Mean error of the predictions before the fit, and after it."""
+    """Mean error of the predictions before the fit. (``error_after``: after the fit.)"""
     error_after: float
     error_left_out: float
     """Mean error of the predictions if each half of the rows is predicted from a fit to the other half."""
@@ -91,7 +91,7 @@ class Calibration(Suggests, Result):
         ]
 
     def print(self) -> None:
-        """As ``softib calibrate`` prints it."""
+        """Print the text of ``softib calibrate``."""
         print("\n".join(self.lines()))
 
 
@@ -240,7 +240,8 @@ def _of_mpi(log: BenchmarkLog, job: Job, source: Any, base: MachineFile) -> Cali
 
 
 def _up(source: Any) -> Any:
-    """Return (fabric with LIDs, its tables, their engine, the hosts' costs) of ``source``."""
+    """Return (fabric with LIDs, its tables, the engine that computed them, the hosts' costs of messages) for
+    ``source``."""
     from contextlib import nullcontext
 
     from softib.analysis.routed import routed

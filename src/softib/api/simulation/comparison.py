@@ -101,7 +101,7 @@ class Comparison(Suggests):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Assumptions behind the figures, and figures that are missing."""
+        """Assumptions on which the figures depend, and missing figures."""
         from softib.analysis.simulation.slowdown import ASSUMED
         from softib.sim.packet.profiles import PROFILES
 
@@ -216,7 +216,7 @@ class Comparison(Suggests):
         return Table(columns(self._networks, Network))
 
     def print(self) -> None:
-        """As ``softib compare`` prints it."""
+        """Print the text of ``softib compare``."""
         from softib.render.comparison import print_comparison
         from softib.render.terminal import console
 
@@ -350,7 +350,7 @@ def compare(
 
 
 def _ethernet(name: str) -> bool:
-    """Return whether this is a network of Ethernet. Raises :class:`InputError` for wrong options of one."""
+    """Return whether ``name`` is a network over Ethernet. Raises :class:`InputError` for wrong options."""
     from softib.sim.packet.options import network_of
 
     if name.partition(",")[0] not in ETHERNET:
@@ -360,7 +360,8 @@ def _ethernet(name: str) -> bool:
 
 
 def _generation(name: str) -> str:
-    """Return ``NDR`` for ``ndr``. Raises :class:`UnknownName` with the names of all networks."""
+    """Return the name of a generation in capitals (``NDR`` for ``ndr``). Raises :class:`UnknownName` with the names of
+    all networks."""
     from softib.errors import UnknownName
     from softib.iba.rates import SPEED_BY_NAME
 

@@ -73,9 +73,9 @@ class Figures(Result):
     deadlock: list[tuple[str, int]] | None = field(default=None, metadata=OPTIONAL)
     """Ports and virtual lanes that wait for each other in a deadlock."""
     dissolved: list[tuple[str, int]] | None = field(default=None, metadata=OPTIONAL)
-    """The same for a deadlock that HOQLife or packet lifetimes dissolved."""
+    """Ports and virtual lanes of a deadlock that ended because HOQLife or packet lifetimes discarded packets."""
     latency_us: dict[str, float] | None = field(default=None, metadata=OPTIONAL)
-    """Percentiles."""
+    """Percentiles of message latencies."""
     jobs: list[dict[str, Any]] | None = field(default=None, metadata=OPTIONAL)
     """One entry per job: ``began_us`` of its first message, ``ended_us`` of its last completion at the sender, and
     ``gbps``, the rate of its bytes between the two."""
@@ -100,7 +100,7 @@ class Figures(Result):
     ethernet: EthernetTotals | None = field(default=None, metadata=OPTIONAL)
     """Totals over all ports."""
     over_time: LoadsOverTime | None = field(default=None, metadata=OPTIONAL)
-    """Loads and queues by interval."""
+    """Loads and queues in each interval."""
 
 
 @dataclass

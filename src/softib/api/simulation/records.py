@@ -33,16 +33,16 @@ class Agreed(Result):
     """Results within 5 % of the packet layer."""
 
     end: bool
-    """The end of the run."""
+    """Whether the end of the run agrees."""
     mean: bool
-    """The mean latency of messages."""
+    """Whether the mean latency of messages agrees."""
     messages: bool
     """The latency of each single message; null if it did not arrive."""
 
 
 @dataclass
 class PairShare(Result):
-    """Two hosts with traffic through a port."""
+    """Traffic of two hosts through a port."""
 
     source: str
     destination: str
@@ -81,14 +81,14 @@ class BusyPortFigures(Result):
     """Position of the port on the paths of the first pair, from 1 to ``hops``."""
     hops: int
     pairs: int
-    """Pairs of hosts with traffic through the port."""
+    """Number of pairs of hosts with traffic through the port."""
     top_pairs: list[PairShare]
     cause: str
     help: str
     changes: list[str]
     """Values for ``--what-if`` that may help: cc, ar, engine, vl."""
     flows: int
-    """Flows through the port."""
+    """Number of flows through the port."""
     top_flows: list[Flow]
     victims: VictimFigures | None
 
@@ -100,11 +100,11 @@ class Remedy(Result):
 
     change: str
     ports: list[str]
-    """Ports with that cause."""
+    """Ports whose cause suggests this change."""
     verified: bool
-    """The changed run was simulated."""
+    """True if the changed run was simulated."""
     why: str
-    """Why it was not."""
+    """Reason why it was not simulated."""
     ratio: float | None
     """Ratio of the virtual time."""
     mean_ratio: float | None
@@ -122,7 +122,7 @@ class JobTimes(Result):
     job: str
     took_us: float
     p99_us: float | None
-    """Latency p99."""
+    """p99 latency."""
 
 
 @dataclass
@@ -142,9 +142,9 @@ class Variant(Result):
     busiest: float | None
     """Load of the busiest link."""
     waits: int | None
-    """PortXmitWait of all ports."""
+    """Sum of PortXmitWait over all ports."""
     discards: int | None
-    """PortXmitDiscards of all ports."""
+    """Sum of PortXmitDiscards over all ports."""
     jobs: list[JobTimes]
 
 
@@ -169,7 +169,7 @@ class SlowPhase(Result):
     shift: int
     took_us: float
     most_flows: int
-    """Flows on the busiest link."""
+    """Number of flows on the busiest link."""
 
 
 @dataclass
@@ -274,8 +274,8 @@ class MessageTrace(Result):
     latency_us: float | None
     packets: list[TracedPacket]
     left_out: int
-    """Packets without a timeline."""
+    """Number of packets whose timeline is omitted."""
     last: int | None
-    """Row of ``packets`` with the packet that completed the message."""
+    """Index in ``packets`` of the packet that completed the message."""
     parts_us: dict[str, float | None]
     """Parts of the latency of that packet."""

@@ -1,4 +1,4 @@
-"""Remedies for the busiest ports of a simulated run, which are tried if that is cheap."""
+"""Remedies for the busiest ports of a simulated run. A remedy is simulated if that takes little time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BETTER = 0.95
 
 
 def remedies(run: Run) -> list[Remedy]:
-    """Return a remedy for each change that the causes of the busiest ports propose, in their order."""
+    """Return a remedy for each change that the causes of the busiest ports suggest, in the order of the ports."""
     wanted: dict[str, list[str]] = {}
     for port in run.causes:
         for kind in port.changes:

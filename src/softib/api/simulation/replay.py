@@ -35,12 +35,12 @@ class Replay(Suggests, Result):
     simulated_us: float
     """Virtual time of the end."""
     wall_s: float
-    """Seconds that it took."""
+    """Wall time of the simulation in seconds."""
     ranks: int
     operations: int
-    """Sends, receives and computations."""
+    """Number of sends, receives and computations."""
     messages: int
-    """Messages between ranks."""
+    """Number of messages between ranks."""
     bytes: int
     """Bytes that they carry."""
     computed_us: float
@@ -90,7 +90,7 @@ def replay(
     """Run a program (a GOAL schedule or Chakra trace: its file, or ``trace:FILE,ranks-per-host=8``)
     on the fabric with the LogGOPS layer. It models processors, adapters, and latencies and rates of
     the paths in the fabric's tables, but no congestion between switches. :func:`softib.simulate`
-    runs the same with congestion, one message per row.
+    runs such a program with congestion, and has a row for each message.
 
     ``engine`` and ``lfts`` are as for :func:`softib.simulate`; ``options`` are those of the
     ``trace`` pattern. Raises :class:`InputError` for an invalid trace, with rank and operation.

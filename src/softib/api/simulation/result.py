@@ -122,8 +122,8 @@ class Simulation(Suggests):
 
     @property
     def agreement(self) -> Agreement:
-        """Which results agree with the packet layer within 5 %: ``.end`` of the run, ``.mean``
-        latency, each of the ``.messages``. ``why_not`` has the reasons why others do not."""
+        """Which results agree with the packet layer within 5 %: ``.end`` of the run, ``.mean`` latency, latency of each
+        of the ``.messages``. For results that do not agree, ``why_not`` has the reasons."""
         return self._plain.agreement
 
     @property
@@ -213,7 +213,7 @@ class Simulation(Suggests):
         return figures_of(self._plain, self._remedies).to_json()
 
     def print(self) -> None:
-        """As ``softib simulate`` prints it."""
+        """Print the text of ``softib simulate``."""
         from softib.render.simulation.terminal import print_simulation
         from softib.render.terminal import console
 

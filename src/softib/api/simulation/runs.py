@@ -172,8 +172,8 @@ class Run:
         return [] if self.result is None else busy_ports(self.result)
 
     def with_measurements(self, predict: Simulated, with_log: bool) -> None:
-        """Judge the results by the measurements of the machine in ``record``; ``with_log``: also compare with its
-        log."""
+        """Add the reliability of the results, from the measurements in the machine file of ``record``. ``with_log``:
+        also compare the results with the log of ``record``."""
         from dataclasses import replace
 
         from softib.api.simulation.against import against
@@ -235,8 +235,8 @@ class Runs:
         return _picoseconds(self.record.samples) if isinstance(self.record.samples, str) else 0
 
     def make(self, changes: Mapping[str, str] | None = None, engine: str | None = None) -> Run:
-        """Make the run, optionally with ``changes`` (then on the tables of ``engine``). Raises
-        :class:`InputError` if the workload does not fit."""
+        """Make the run; with ``changes``, on the tables of ``engine``. Raises :class:`InputError` if the workload
+        cannot run on the fabric."""
         import time
         from contextlib import nullcontext
         from dataclasses import replace
@@ -255,7 +255,7 @@ class Runs:
         if "fabrics" in changed and self.whole is None:
             raise InputError("what-if fabrics=one: all jobs of the workload run on one fabric already")
         over = network_of(changed["network"]) if "network" in changed else {}
-        gbps = over.get("ethernet", {}).get("gbps")  # with adapters and switches of that speed, not only cables
+        gbps = over.get("ethernet", {}).get("gbps")  # a rate changes adapters and switches too, not only cables
         generation = ethernet_generation(gbps) if gbps else changed.get("generation")
         if generation is not None:
             result = replace(result, fabric=at_generation(result.fabric, generation))
@@ -363,8 +363,8 @@ class Runs:
 
 
 def port_row(fabric: Any, place: str) -> int:
-    """Return the row of ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a port that
-    does not exist or has no link."""
+    """Return the row of the port ``place``, for example ``leaf-1[3]`` or ``leaf-1:3``. Raises :class:`InputError` for a
+    port that does not exist or has no link."""
     from softib.analysis.simulation.result import named_port
 
     port = named_port(fabric, place)

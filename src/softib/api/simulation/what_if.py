@@ -68,7 +68,7 @@ VALUES = {"ar": ("on", "off"), "cc": ("on", "off"), "vl": ("jobs",), "fabrics": 
 
 
 def changes_of(text: str | None, layer: str) -> dict[str, str]:
-    """Return ``engine=updn,ar=on`` as options. Raises :class:`InputError`, one line, for an unknown
+    """Return the changes in a text like ``engine=updn,ar=on``. Raises :class:`InputError`, one line, for an unknown
     change or one that ``layer`` does not support."""
     from softib.iba.rates import speed_named
 
@@ -139,12 +139,12 @@ def variants_of(changes: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def text_of(changes: Mapping[str, str]) -> str:
-    """Return ``engine=updn,ar=on``."""
+    """Return the changes as text, for example ``engine=updn,ar=on``."""
     return ",".join(f"{key}={value}" for key, value in changes.items())
 
 
 def manager_settings(changes: Mapping[str, str]) -> dict[str, Any]:
-    """Return the manager's options that correspond to changes to ``on``."""
+    """Return the options of the subnet manager for the changes that turn a feature ``on``."""
     settings: dict[str, Any] = {}
     if changes.get("ar") == "on":
         settings["adaptive_routing"] = "free"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from softib.api.arguments import Suggests
 from softib.api.progress import Notice
@@ -22,6 +23,7 @@ from softib.api.storage.target import PORT
 from softib.errors import InputError
 from softib.input_files import is_stdin, raw_pieces
 from softib.source import warn
+from softib.whole_files import write_file
 
 if TYPE_CHECKING:
     from softib.ulp.nvmeof.host.controller import HostController
@@ -39,7 +41,7 @@ PART = 16 << 20
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Address and port of ``ADDRESS[:PORT]``."""
+    """Return (address, port) of a text ``ADDRESS[:PORT]``."""
     address, colon, port = text.partition(":")
     if colon and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise InputError(f"{text!r}: after the colon use a port from 1 to 65535")
@@ -86,7 +88,7 @@ def nvme_connect(
 
 
 class NvmeDisk(Suggests):
-    """A connected namespace; :func:`nvme_connect` makes it."""
+    """A connected namespace, as :func:`nvme_connect` returns it."""
 
     def __init__(self, entries: Sequence[Entry], host: object, namespace: int, depth: int, queues: int, notice: Notice):
         from softib.ulp.nvmeof.host.disk import Disk
@@ -131,8 +133,29 @@ class NvmeDisk(Suggests):
         self._disk.write(offset, data, through)
 
     def compare(self, offset: int, data: bytes) -> bool:
-        """Let the target compare, and return whether the namespace holds ``data`` at ``offset``."""
+        """Return whether the namespace holds ``data`` at ``offset``. The target compares, so no data is read."""
         return self._disk.compare(offset, data)
+
+    def read_file(self, file: str | os.PathLike[str], offset: int = 0, size: int | None = None) -> int:
+        """Read ``size`` bytes from ``offset`` (default: to the end) into ``file`` (``-``: standard
+        output), and return their number. The previous file stays if the bytes cannot be read."""
+        count = self.size - offset if size is None else size
+        self._disk.check(offset, count)
+
+        def copy(out: BinaryIO) -> None:
+            for at in range(offset, offset + count, PART):
+                out.write(self.read(at, min(PART, offset + count - at)))
+            out.flush()
+
+        def into(part: Path) -> None:
+            with part.open("wb") as out:
+                copy(out)
+
+        if is_stdin(file):
+            copy(sys.stdout.buffer)
+        else:
+            write_file(file, into)
+        return count
 
     def write_file(self, file: str | os.PathLike[str], offset: int = 0, through: bool = False) -> int:
         """Write the bytes of ``file`` (``-``: standard input) at ``offset``, and return their number.

@@ -39,10 +39,10 @@ class NvmeNamespace(Result):
     number: int
     bytes: int
     block: int
-    """Bytes."""
+    """Size of a block in bytes."""
     read_only: bool
     file: str | None
-    """Path on the target."""
+    """Path of the namespace's file on the target."""
 
 
 @dataclass
@@ -124,7 +124,7 @@ class NvmeBench(Result):
     document = "nvme-bench"
 
     size: int
-    """Bytes of a command."""
+    """Bytes of each command."""
     depth: int
     """Number of outstanding commands on each queue."""
     queues: int
@@ -156,7 +156,7 @@ class FileComparison(NamedTuple):
 
     equal: bool
     size: int
-    """Compared bytes."""
+    """Number of compared bytes."""
 
 
 def state_text(state: int) -> str:

@@ -14,7 +14,7 @@ from softib.source import warn
 __all__ = ["PORT", "NvmeTarget"]
 
 PORT = 4420
-"""Default port of a target: the registered one of NVMe over RDMA."""
+"""Default port of a target: the one registered for NVMe over RDMA."""
 
 
 class NvmeTarget(Suggests):

@@ -71,7 +71,8 @@ def run_point(fabric: Fabric, work: Workload, point: Point, layer: str, engine: 
 
 
 def keys_of(fabric: Fabric, works: list[Workload], points: list[Point], layer: str, engine: str | None) -> list[str]:
-    """Return a key for each row; keys are equal if version, fabric, workload, parameters and seed are."""
+    """Return a key for each row. Two keys are equal if softib's version, the fabric, workload, parameters and seed are
+    equal."""
     from softib import __version__
     from softib.api.fabric import result_of
     from softib.fabric.columns import COLUMNS

@@ -109,10 +109,10 @@ def sweep(
     content.
 
     Parameters are ``layer``, ``engine``, ``network``, ``generation``, ``ar``, ``cc`` and ``vl``, and options of the
-    workload's jobs (``size``, or ``training.size`` of one job). ``workers`` processes share the runs (0: one per
-    processor); or the workers of the Dask cluster at ``dask`` do (``tcp://head:8786``). With ``out``, the table is
-    written there as Parquet. Finished rows are stored in ``OUT.rows`` until then: if the process is killed, the same
-    call continues. The error of a single point is stored in ``error`` of its row.
+    workload's jobs: ``size`` of all jobs, ``training.size`` of the job ``training``. ``workers`` processes share the
+    runs (0: one per processor); or the workers of the Dask cluster at ``dask`` do (``tcp://head:8786``). With ``out``,
+    the table is written there as Parquet. Finished rows are stored in ``OUT.rows`` until then: if the process is
+    killed, the same call continues. The error of a single point is stored in ``error`` of its row.
 
     Raises :class:`UnknownName` and :class:`InputError`, one line each, for a wrong parameter or
     value before any run starts. Raises :class:`MissingLibrary` without joblib, for a cluster
@@ -160,8 +160,8 @@ def sweep(
 
 
 def _check(values: Mapping[str, str], layer: str, where: str) -> None:
-    """Raise a one-line error for a run option that no layer has; an option that only another layer has is an error
-    in its row."""
+    """Raise a one-line error for a run option that no layer has. (If only another layer has the option, the error is in
+    the row instead.)"""
     from softib.analysis.simulation.run import run_layer
     from softib.api.simulation.what_if import changes_of, text_of
     from softib.errors import UnknownName

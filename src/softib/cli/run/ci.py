@@ -85,7 +85,9 @@ def command(
     """
     import softib
 
-    if bool(program) == (file is not None):
+    if program and file is not None:
+        raise click.UsageError(f"both --file and a program ({program[0]}) are given; leave out one of them")
+    if not program and file is None:
         raise click.UsageError("add a program (softib ci -- CMD ...) or --file FILE")
     if file is not None and node is not None:
         raise click.UsageError("--file names the nodes; leave out --node")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -18,6 +17,7 @@ from softib.cli.shared.output import Compiling, print_json, print_lines, print_n
 if TYPE_CHECKING:
     from softib import NvmeDisk
 
+R = TypeVar("R")
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
@@ -76,10 +76,17 @@ def _connect(address: str, nqn: str | None, namespace: int, **more: int) -> Nvme
     return softib.nvme_connect(address, nqn=nqn, namespace=namespace, notice=print_notice, **more)
 
 
-def _print(operation: str, offset: int, size: int, began: float, as_json: bool, equal: bool | None = None) -> None:
+def _timed(transfer: Callable[..., R], *arguments: Any) -> tuple[float, R]:
+    """Return the duration of the transfer in seconds, without the disconnection, and its result."""
+    began = time.monotonic()
+    result = transfer(*arguments)
+    return time.monotonic() - began, result
+
+
+def _print(operation: str, offset: int, size: int, seconds: float, as_json: bool, equal: bool | None = None) -> None:
     from softib import NvmeTransfer
 
-    result = NvmeTransfer(operation, offset, size, round(time.monotonic() - began, 6), equal)  # type: ignore[arg-type]
+    result = NvmeTransfer(operation, offset, size, round(seconds, 6), equal)  # type: ignore[arg-type]
     if as_json:
         print_json(result.to_json())
     else:
@@ -121,18 +128,9 @@ def read(
     if to is None and as_json:
         raise click.UsageError("--json and the bytes cannot share stdout; add --to FILE")
     with _connect(address, nqn, namespace) as disk:
-        began, end = time.monotonic(), disk.size if size is None else offset + size
-        with contextlib.ExitStack() as files:
-            out = sys.stdout.buffer if to is None else files.enter_context(open(to, "wb"))
-            for at in range(offset, max(end, offset + 1), PART):
-                out.write(disk.read(at, min(PART, end - at)))
-            out.flush()
-    _print("read", offset, end - offset, began, as_json)
+        seconds, count = _timed(disk.read_file, "-" if to is None else to, offset, size)
+    _print("read", offset, count, seconds, as_json)
     return 0
-
-
-PART = 16 << 20
-"""Maximum number of bytes in memory at once."""
 
 
 @command.command()
@@ -143,9 +141,8 @@ PART = 16 << 20
 def write(address: str, nqn: str | None, namespace: int, as_json: bool, file: str, offset: int, through: bool) -> int:
     """Write FILE (- for stdin) into a namespace."""
     with _connect(address, nqn, namespace) as disk:
-        began = time.monotonic()
-        size = disk.write_file(file, offset, through)
-    _print("write", offset, size, began, as_json)
+        seconds, size = _timed(disk.write_file, file, offset, through)
+    _print("write", offset, size, seconds, as_json)
     return 0
 
 
@@ -156,9 +153,8 @@ def write(address: str, nqn: str | None, namespace: int, as_json: bool, file: st
 def compare(address: str, nqn: str | None, namespace: int, as_json: bool, file: str, offset: int) -> int:
     """Let the target compare FILE with a namespace. Exit code 1 if they differ."""
     with _connect(address, nqn, namespace) as disk:
-        began = time.monotonic()
-        compared = disk.compare_file(file, offset)
-    _print("compare", offset, compared.size, began, as_json, compared.equal)
+        seconds, compared = _timed(disk.compare_file, file, offset)
+    _print("compare", offset, compared.size, seconds, as_json, compared.equal)
     return 0 if compared.equal else 1
 
 
@@ -172,9 +168,9 @@ def zero(
 ) -> int:
     """Write zeroes into a namespace."""
     with _connect(address, nqn, namespace) as disk:
-        began, count = time.monotonic(), disk.size - offset if size is None else size
-        disk.zero(offset, count, deallocate)
-    _print("zero", offset, count, began, as_json)
+        count = disk.size - offset if size is None else size
+        seconds, _ = _timed(disk.zero, offset, count, deallocate)
+    _print("zero", offset, count, seconds, as_json)
     return 0
 
 
@@ -183,9 +179,8 @@ def zero(
 def flush(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
     """Flush all written data to the target's medium."""
     with _connect(address, nqn, namespace) as disk:
-        began = time.monotonic()
-        disk.flush()
-    _print("flush", 0, 0, began, as_json)
+        seconds, _ = _timed(disk.flush)
+    _print("flush", 0, 0, seconds, as_json)
     return 0
 
 

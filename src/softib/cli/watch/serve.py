@@ -34,7 +34,7 @@ from softib.input_files import read_text
 )
 @click.option(
     "--every",
-    type=float,
+    type=click.FloatRange(0.2, 3600),
     default=2.0,
     show_default=True,
     metavar="S",

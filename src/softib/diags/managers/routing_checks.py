@@ -87,7 +87,7 @@ def unreachable_ends(c: Context) -> Iterator[Finding]:
         if failure.kind.startswith("CA") and len(examples) < MANY:
             node = _switch_node(c, failure.switch)
             where.append(c.view.node_location(node))
-            examples.append(f"{c.view.display_names[node]} to {_end_name(c, failure)}: {failure.what}")
+            examples.append(f"{_sender(c, failure)} to {_end_name(c, failure)}: {failure.what}")
     first = f"; from {examples[0]}" if examples else ""
     total = c.proof.ca_ca.total + c.proof.ca_switch.total
     yield finding(
@@ -143,6 +143,17 @@ def unreachable_from_switches(c: Context) -> Iterator[Finding]:
             severity=Severity.INFO,
             advice="nothing if the subnet manager runs on a host",
         )
+
+
+def _sender(c: Context, failure: Any) -> str:
+    """Return the first adapter on the switch of ``failure`` other than its destination, with the switch."""
+    name = c.view.display_names[_switch_node(c, failure.switch)]
+    if c.graph is None:
+        return name
+    on_switch = (c.graph.end_switch == failure.switch) & ~c.graph.end_is_switch
+    on_switch[failure.end] = False
+    ends = np.flatnonzero(on_switch)
+    return f"{c.view.display_names[int(c.graph.end_node[ends[0]])]} (at {name})" if len(ends) else name
 
 
 def _end_name(c: Context, failure: Any) -> str:

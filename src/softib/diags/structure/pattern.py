@@ -7,13 +7,13 @@ each port that it does not predict correctly is suspect. No plan is needed, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from math import comb, log
 
 import numpy as np
 
 from softib.diags.labels import Labels, NodeClass, read_labels
-from softib.diags.rules import fit_rule, mode
+from softib.diags.rules import MAX_DIGITS, fit_rule, mode
 from softib.diags.view import FabricView
 
 __all__ = ["NO_OPINION", "Pattern", "learn_pattern"]
@@ -28,6 +28,13 @@ SPARE_HITS = 3
 """Minimum difference between the numbers of a rule's correct predictions and of its parameters. For example, a line
 always predicts two points.
 """
+
+BY_CHANCE = 0.01
+"""Expected number of equally good rules in arbitrary cabling, up to which a rule counts although the
+other ports of its pool have none."""
+
+SHUFFLES = 3
+"""Number of times that the cables of a pool are shuffled; the most regular result counts."""
 
 SURE_HITS, SURE_SHARE = 7, 0.95
 """Minimum number of ports that a rule must predict, and their minimum share, for the rule to report a single cable."""
@@ -104,29 +111,83 @@ def _pools(
 
 def _learn(
     view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Return (port rows, expected peers) of each rule: one rule for all ``ports`` of the class if it holds, otherwise
-    one rule per port number.
-    """
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return (port rows, expected peers) of each rule found: one for all ``ports`` of the class if
+    it holds, else one per port. If these together predict few more cables than rules of shuffled
+    cables do, the cabling is arbitrary: only rules that chance does not explain are returned."""
     rows, members, numbers = _port_rows(view, made, ports)
+    of_pool = peer[rows]
     if target is not None and len(ports) > 1:
         pool = made.renumbered(numbers, made.nodes[members])
         # Offset of the peer's portnum in the pool, if the peers' ports are in the pool.
         peer_portnum = view.fabric.port_num[np.maximum(view.fabric.port_peer[rows], 0)].astype(np.int64) - min(ports)
-        predicted = _expected_of(pool, made is target, target, labels, peer[rows], peer_portnum)
+        predicted = _expected_of(pool, made is target, target, labels, of_pool, peer_portnum)
         if predicted is not None:
-            yield rows, predicted
-            return
+            return [(rows, predicted)]
+    rules = _of_each(view, labels, made, target, ports, peer)
+    peers = len(np.unique(of_pool[of_pool >= 0]))
+    regular = _beats_shuffled(view, labels, made, target, ports, peer, rules)
+    return [
+        (rows, predicted)
+        for rows, predicted, slopes in rules
+        if regular or _by_chance(predicted, peer[rows], slopes, peers) * len(ports) <= BY_CHANCE
+    ]
+
+
+def _of_each(
+    view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray, int]]:
+    """Return (port rows, expected peers, slopes) of the rule of each of ``ports`` that has one."""
+    rules = []
     for portnum in ports:
         rows, members, _ = _port_rows(view, made, [portnum])
-        predicted = None
+        predicted, slopes = None, 0
         if target is not None:
             of = made if len(rows) == len(made.nodes) else made.renumbered(made.numbers[members], made.nodes[members])
-            predicted = _expected_of(of, made is target, target, labels, peer[rows])
+            predicted, slopes = _expected_of(of, made is target, target, labels, peer[rows]), of.numbers.shape[1]
         if predicted is None:
-            predicted = _one_peer(peer[rows])
+            predicted, slopes = _one_peer(peer[rows]), 0
         if predicted is not None:
-            yield rows, predicted
+            rules.append((rows, predicted, slopes))
+    return rules
+
+
+def _beats_shuffled(
+    view: FabricView,
+    labels: Labels,
+    made: NodeClass,
+    target: NodeClass | None,
+    ports: list[int],
+    peer: np.ndarray,
+    rules: list[tuple[np.ndarray, np.ndarray, int]],
+) -> bool:
+    """Return whether ``rules`` predict :data:`MIN_SHARE` of the cables of ``ports`` that the rules of
+    shuffled cables do not: with few switches, chance alone gives many ports a rule."""
+    rows = _port_rows(view, made, ports)[0]
+    rows = rows[peer[rows] >= 0]
+    hits = _hits(rules, peer)
+    if not rules or hits == len(rows):
+        return True
+    rng, by_chance, shuffled = np.random.default_rng(len(rows)), 0, peer.copy()
+    for _ in range(SHUFFLES):
+        if hits < MIN_SHARE * len(rows) + (1 - MIN_SHARE) * by_chance:
+            return False
+        shuffled[rows] = rng.permutation(peer[rows])
+        by_chance = max(by_chance, _hits(_of_each(view, labels, made, target, ports, shuffled), shuffled))
+    return bool(hits >= MIN_SHARE * len(rows) + (1 - MIN_SHARE) * by_chance)
+
+
+def _hits(rules: list[tuple[np.ndarray, np.ndarray, int]], peer: np.ndarray) -> int:
+    return sum(int((predicted == peer[rows])[peer[rows] >= 0].sum()) for rows, predicted, _ in rules)
+
+
+def _by_chance(expected: np.ndarray, peer: np.ndarray, slopes: int, peers: int) -> float:
+    """Return an upper bound of the probability that a rule with ``slopes`` predicts as many ports
+    whose cables lead to any of ``peers``: its constant and the digits of its slopes fit themselves."""
+    cabled = peer >= 0
+    ports, hits = int(cabled.sum()), int((expected[cabled] == peer[cabled]).sum())
+    free = 1 + slopes * MAX_DIGITS
+    return float(np.exp(min(0.0, log(comb(ports, hits)) - max(0, hits - free) * log(peers))))
 
 
 def _port_rows(view: FabricView, made: NodeClass, ports: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

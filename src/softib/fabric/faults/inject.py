@@ -1,13 +1,13 @@
 """Plant faults in a fabric at rest. Ports are given by name, for example ``"leaf-3[40]"``. The
-faults are those that occur in machine rooms.
+faults are kinds that occur in real machine rooms.
 
-Each function changes every array that the fault touches, returns a :class:`Planted`, and appends it
-to ``fabric.source.generator["faults"]``, the ground truth against which checks are tested. Bad
-names raise :class:`UnknownName` or :class:`InputError` with a one-line message. A fabric file
-names the faults by the kinds of :mod:`softib.fabric.faults.kinds`.
+Each function changes every array that the fault affects, returns a :class:`Planted`, and appends it
+to ``fabric.source.generator["faults"]``. This list is the ground truth in tests of the checks.
+Wrong names raise :class:`UnknownName` or :class:`InputError` with a one-line message. Fabric files
+use the fault kinds of :mod:`softib.fabric.faults.kinds`.
 
 Faults of LIDs and states need recorded LIDs and states. If the source has no LIDs, they are first
-set as a subnet manager would: LIDs 1, 2, … in port order, every link Active.
+set as a subnet manager would set them: LIDs 1, 2, … in port order, and every link Active.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def swap_cables(fabric: Fabric, a: Target, b: Target) -> Planted:
 
 
 def cross_rails(fabric: Fabric, node: str, rails: tuple[int, int]) -> Planted:
-    """Exchange the cables of two adapters of a host: ``node mlx5_a`` and ``node mlx5_b`` for rails
-    (a, b)."""
+    """Exchange the cables of two adapters of a host. For ``rails`` (a, b), these are the adapters
+    ``node mlx5_a`` and ``node mlx5_b``."""
     if len(rails) != 2 or rails[0] == rails[1]:
         raise InputError(f"rails: {list(rails)} are not two different rails; use for example [0, 1]")
     a, b = (port_at(fabric, f"{node} mlx5_{r}[1]") for r in rails)
@@ -115,7 +115,7 @@ def remove_cable(fabric: Fabric, cable: Target) -> Planted:
 
 
 def unlink_hca(fabric: Fabric, port: Target) -> Planted:
-    """Leave an adapter's port without a cable."""
+    """Unplug the cable of an adapter's port."""
     row = port_at(fabric, port)
     if fabric.node_type[fabric.port_node[row]] == NodeType.SWITCH:
         raise InputError(f"{port} is a switch port; use an adapter's port with unlink-hca, or use remove-cable")
@@ -151,8 +151,8 @@ def self_loop(fabric: Fabric, a: Target, b: Target | None = None) -> Planted:
 
 
 def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: int | None = None) -> Planted:
-    """Make a link run below what both ends support: active ``speed`` (generation) or ``lanes`` at
-    both ends."""
+    """Make a link run slower or narrower than both ends support. Both ends get active ``speed`` (a
+    generation) or ``lanes``."""
     row = cable_at(fabric, cable)
     ends = cable_ends(fabric, row)
     if len(ends) < 2 and fabric.cable_port[row].min() < 0:
@@ -187,7 +187,8 @@ def set_ber(fabric: Fabric, cable: Target, ber: float) -> Planted:
 
 
 def set_length(fabric: Fabric, cable: Target, length_m: float) -> Planted:
-    """Set a cable to a different length (metres) from its neighbours."""
+    """Set the length of a cable in metres, usually to one that differs from those of similar
+    cables."""
     row = cable_at(fabric, cable)
     if not 0 < length_m <= 40_000:
         raise InputError(f"length_m: {length_m} is not a cable length; use metres, up to 40000")
@@ -219,7 +220,7 @@ def inactive_link(fabric: Fabric, cable: Target, state: str = "INIT") -> Planted
 
 
 def duplicate_guid(fabric: Fabric, node: Target, of: Target) -> Planted:
-    """Give ``node`` the NodeGUID and PortGUIDs of ``of`` (a cloned EEPROM)."""
+    """Give ``node`` the NodeGUID and PortGUIDs of ``of``, as if its EEPROM were a clone."""
     a, b = _two_nodes(fabric, node, of)
     rows = np.array(fabric.ports_of(a, port0=True))
     offset = fabric.port_guid[rows] - fabric.node_guid[a]
@@ -255,7 +256,7 @@ def duplicate_lid(fabric: Fabric, port: Target, of: Target) -> Planted:
 
 
 def zero_lid(fabric: Fabric, port: Target) -> Planted:
-    """Leave an end port without a LID."""
+    """Remove the LID of an end port."""
     row = _end_port(fabric, port)
     _give_lids(fabric)
     PortInfo.lid.set(fabric.port_info, 0, [row])
@@ -263,7 +264,8 @@ def zero_lid(fabric: Fabric, port: Target) -> Planted:
 
 
 def one_sided(fabric: Fabric, cable: Target) -> Planted:
-    """Remove one of the two records of a cable: only the end in port ``cable`` still lists it."""
+    """Remove one of a cable's two port records: only the record of port ``cable`` still lists the
+    cable."""
     port, row = port_at(fabric, cable), cable_at(fabric, cable)
     peer = int(fabric.port_peer[port])
     fabric.cable_port[row], fabric.cable_listed[row] = (port, peer), 1
@@ -272,7 +274,7 @@ def one_sided(fabric: Fabric, cable: Target) -> Planted:
 
 
 def dangle(fabric: Fabric, port: Target) -> Planted:
-    """Make the record of ``port`` name a peer that the source does not contain."""
+    """Make the record of ``port`` name a peer that is missing from the source."""
     port_row, row = port_at(fabric, port), cable_at(fabric, port)
     peer = int(fabric.port_peer[port_row])
     if peer < 0:

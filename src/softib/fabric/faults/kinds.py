@@ -1,7 +1,7 @@
-"""Table of all kinds of fault: stable name, and keys in a fabric file.
+"""Table of all kinds of fault. Each has a stable name, and its keys in a fabric file.
 
-A fabric file lists faults as ``{kind: slow-link, cable: "leaf-3[40]", speed: HDR}``; ``kind`` may
-be omitted if the keys fit one kind only (``{cable: "leaf-3[40]", ber: 1.0e-9}``).
+A fabric file lists faults as ``{kind: slow-link, cable: "leaf-3[40]", speed: HDR}``. ``kind`` may
+be omitted if only one kind has these keys (``{cable: "leaf-3[40]", ber: 1.0e-9}``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["FAULTS", "FaultKind", "plant"]
 @dataclass(frozen=True)
 class FaultKind:
     """A kind of fault: its function in :mod:`softib.fabric.faults.inject`, and its keys with their
-    descriptions (``needed`` ones first)."""
+    descriptions (required keys first, in ``needed``)."""
 
     name: str
     plant: Callable[..., Planted]
@@ -63,7 +63,7 @@ def _kind_of(name: Any, keys: list[str]) -> FaultKind:
 
 
 def _arguments(kind: FaultKind, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the planting function from the keys of a file. Raises
+    """Convert the keys of a file to arguments of the planting function, and return them. Raises
     :class:`InputError` for a value of the wrong type."""
     out: dict[str, Any] = {}
     for key, value in given.items():
@@ -203,4 +203,4 @@ FAULTS: dict[str, FaultKind] = {
         FaultKind("dangling", inject.dangle, _PORT, {}, "a record names a peer that does not exist"),
     )
 }
-"""Kind by stable name."""
+"""All kinds of fault by stable name."""

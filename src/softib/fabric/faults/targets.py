@@ -12,13 +12,13 @@ from softib.iba.constants import NodeType
 __all__ = ["Planted", "Target", "cable_at", "cable_ends", "names_of", "node_at", "note", "port_at"]
 
 Target = str | int
-"""A port or node: ``"leaf-3[40]"`` (a node: its name or GUID), or its row in the arrays."""
+"""A port (``"leaf-3[40]"``) or a node (its name or GUID), or its row in the arrays."""
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A planted fault: its kind, the affected ports or nodes (``node[port]`` or node names), and a
-    sentence."""
+    """A planted fault: its kind, the affected ports (``node[port]``) or nodes (names), and a
+    sentence that describes it."""
 
     kind: str
     where: tuple[str, ...]
@@ -27,7 +27,7 @@ class Planted:
 
 def node_at(fabric: Fabric, name: Target) -> int:
     """Return the node with this name (:class:`softib.fabric.node_finder.NodeFinder`). Raises
-    :class:`UnknownName` with similar names, :class:`InputError` if the name fits several nodes.
+    :class:`UnknownName` with similar names, or :class:`InputError` if several nodes match.
     """
     return find_node(fabric, name) if isinstance(name, str) else int(name)
 

@@ -1,5 +1,5 @@
-"""Shared by all readers: problems with file, line and reason, and the result with every readable
-record."""
+"""Classes shared by all readers: problems, each with file, line and reason, and the result with all
+records that could be read."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Problem(Result):
 
     file: str
     line: int
-    """From 1; 0 for the file as a whole."""
+    """Line number, counted from 1; 0 if the problem concerns the whole file."""
     reason: str
     code: str = field(default="", metadata=HIDDEN)
-    """Code of the finding that a check reports for this problem; empty if none."""
+    """Code of the finding that a check reports for this problem; empty if no check reports it."""
     peer: str = field(default="", metadata=HIDDEN)
-    """Node that the record names and the file does not contain."""
+    """The node that the record names although the file does not describe it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reason", on_one_line(self.reason))
@@ -64,7 +64,8 @@ def alike(problems: Iterable[Problem]) -> list[list[Problem]]:
 
 
 REPEATED = "repeats the record of"
-"""Text in the reason of every problem about a repeated record; such a record was readable."""
+"""Text that the reason of every problem about a repeated record contains. Such a record could be
+read."""
 
 
 class Problems(list[Problem]):
@@ -75,17 +76,17 @@ class Problems(list[Problem]):
         self.file = shown_name(file)
 
     def add(self, line: int, reason: str, code: str = "", peer: str = "") -> None:
-        """Add a problem of ``line`` with its ``reason``."""
+        """Append a problem at ``line`` with its ``reason``."""
         self.append(Problem(self.file, line, reason, code, peer))
 
 
 @dataclass
 class ReadResult:
-    """A fabric, the problems of its file, and the name of the reader.
+    """A fabric, the problems of its file, and the name of the reader that read it.
 
-    ``counts`` are the numbers the *file* holds, with the definitions of COUNTS.tsv in the test data: ``switches``,
-    ``cas`` (SHARP aggregation nodes counted too), ``sharp_nodes``, ``links`` (a dangling record counts),
-    ``listed_both_ends``, ``self_loops``, ``dangling``, ``system_links``.
+    ``counts`` are the numbers that the *file* has, as defined by COUNTS.tsv of the test data:
+    ``switches``, ``cas`` (including SHARP aggregation nodes), ``sharp_nodes``, ``links`` (including
+    dangling records), ``listed_both_ends``, ``self_loops``, ``dangling``, ``system_links``.
     """
 
     fabric: Fabric
@@ -93,23 +94,25 @@ class ReadResult:
     format: str
     counts: dict[str, int | None] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
-    """Data without a column; documented by each reader."""
+    """Data for which the fabric has no column; each reader documents its entries."""
     notes: list[str] = field(default_factory=list)
-    """Notes on data of a valid file that softib does not use; these are not problems."""
+    """Notes on valid content of the file that softib does not use. They are not problems."""
 
 
 LINE_LIMIT = 16 << 10
-"""Longest line in characters: the longest record of any format (a .db_csv PM row) has about 2,000.
+"""Maximum length of a line in characters. The longest record of any format (a PM row of a .db_csv)
+has about 2,000.
 """
 MOST_LINES = 10_000_000
-"""Most lines of one file: an ibnetdiscover dump of 50,000 hosts has 500,000."""
+"""Maximum number of lines in a file. An ibnetdiscover dump of 50,000 hosts has 500,000."""
 
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 def decoded(raw: bytes) -> bytes:
-    """Return ``raw`` as UTF-8 text with ``\\n`` line ends, without byte-order mark and terminal colours."""
+    """Return ``raw`` as UTF-8 text with ``\\n`` line ends, without a byte-order mark and without
+    terminal colours."""
     wide = _WIDE.get(raw[:2])
     if wide:
         raw = raw[2:].decode(wide, "replace").encode("utf-8", "surrogatepass")
@@ -139,7 +142,7 @@ def read_lines(path: Path, problems: Problems) -> list[str]:
 
 
 def octets(text: str) -> bytes:
-    """Return the bytes of ``text`` in the file."""
+    """Return ``text`` as the bytes that the file contains."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -150,7 +153,8 @@ def shown(value: str | bytes, width: int = 60) -> str:
 
 
 class Junk:
-    """Collect lines that are not records, so that a thousand lines of log text become one problem."""
+    """Collect lines that are not records, so that a thousand lines of log text are reported as one
+    problem."""
 
     def __init__(self, problems: Problems, kind: str):
         self.problems, self.what = problems, kind
@@ -178,8 +182,8 @@ class Junk:
 
 
 def complain_if_not_closed(lines: list[str], problems: Problems) -> None:
-    """Report a truncated file: ibdiagnet2 writes when a file was created and when it was closed,
-    and the second line is missing."""
+    """Report a truncated file. ibdiagnet2 writes one line when it creates a file and another when
+    it closes it; in a truncated file, the second is missing."""
     if any(line.startswith("# File created at") for line in lines[:40]) and not any(
         line.startswith("# File closed at") for line in lines[-40:]
     ):

@@ -1,4 +1,5 @@
-"""Counters in separate files: ibdiagnet's ``.pm``, and the output of perfquery and ibqueryerrors.
+"""Read counters from separate files: ibdiagnet's ``.pm``, and the output of perfquery and
+ibqueryerrors.
 
 Each record begins with a line that names the port::
 
@@ -7,10 +8,10 @@ Each record begins with a line that names the port::
        GUID 0x7cfe9003009ce5b0 port 2: [SymbolErrorCounter == 7] [PortXmitWait == 9]  ibqueryerrors;
        NodeGUID
 
-and holds ``name=value``, ``Name:....value`` or ``[Name == value]``. If a record has a counter in 32
-and in 64 bits, the larger value counts, because the narrow counter stops at its maximum. Of two
-records for one port, the later one counts. Sources: files of ibdiagnet 2.10, the output of
-infiniband-diags.
+and contains ``name=value``, ``Name:....value`` or ``[Name == value]``. If a record has a 32-bit and
+a 64-bit form of a counter, the larger value is used, because the narrow counter stops at its
+maximum. If a port has two records, the later one is used. Sources: files of ibdiagnet 2.10, the
+output of infiniband-diags.
 """
 
 from __future__ import annotations
@@ -51,15 +52,16 @@ def _plain(name: str) -> str:
 
 
 _NAMES = {_plain(n): n for n in (*COUNTER_NAMES, *(DETAIL_COUNTERS.names or ()))} | _ALIASES
-"""Counter name without underscores, in lower case → counter of the fabric."""
+"""Counter name in lower case, without underscores → name of the fabric's counter."""
 
 
 SEVERAL = -2
-"""Result for a LID that several ports share: two subnets, or a fault."""
+"""Returned for a LID that several ports have: the fabric has two subnets, or a fault."""
 
 
 class _Finder:
-    """Find ports by the identifiers of the three formats; -1 if there is no such port."""
+    """Find a port by the identifiers of each of the three formats. -1 means that the fabric has no
+    such port."""
 
     def __init__(self, f: Fabric):
         self.f = f
@@ -80,7 +82,7 @@ class _Finder:
         return self._of(node, portnum)
 
     def by_lid(self, lid: int, portnum: int) -> int:
-        """Find a port by the LID of an end port and a portnum of its node."""
+        """Find the port ``portnum`` of the node that has an end port with this LID."""
         port = self.lid.get(lid, -1) if lid else -1
         return self._of(int(self.f.port_node[port]), portnum) if port >= 0 else port
 
@@ -95,10 +97,10 @@ class _Finder:
 
 
 def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
-    """Write the counters of the file into ``fabric`` (``counters``, ``detail_counters``; record
-    ``counters``).
+    """Read the file's counters into ``fabric`` (``counters``, ``detail_counters``), and add
+    ``counters`` to its recorded attributes.
 
-    Returns the problems. Raises :class:`UnreadableFile` if no record belongs to a port of the
+    Return the problems. Raises :class:`UnreadableFile` if no record belongs to a port of the
     fabric.
     """
     problems = Problems(str(path))
@@ -107,7 +109,7 @@ def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
     for number, header, port, values in _records(lines, finder, problems):
         records += 1
         if port is None:
-            continue  # sums over all ports of a node
+            continue  # the record holds sums over all ports of a node
         if port < 0:
             why = (
                 "several ports of the fabric have this LID (two subnets?), use a tool that prints GUIDs (ibqueryerrors)"
@@ -127,11 +129,11 @@ def read_counters(path: str | Path, fabric: Fabric) -> list[Problem]:
 
 
 def _why_none(lines: list[str], records: int) -> str:
-    """Return why a file has no counters of this fabric."""
+    """Return the reason why a file has no counters of this fabric."""
     if records:
         return f"none of its {counted(records, 'record')} belongs to a port of this fabric"
     nameless = [n for n, line in enumerate(lines, 1) if (m := _FIELD.match(line)) and _plain(m[1]) in _NAMES]
-    if nameless:  # LDMS' ibnet sampler and other programs keep this part of perfquery's output
+    if nameless:  # LDMS' ibnet sampler and other programs keep only this part of perfquery's output
         return (
             f"line {nameless[0]}: counters without a port; put perfquery's header line before them: '# "
             f"Port extended counters: Lid 12 port 1'"
@@ -143,7 +145,8 @@ _Record = tuple[int, str, int | None, dict[str, int]]
 
 
 def _records(lines: list[str], finder: _Finder, problems: Problems) -> Iterator[_Record]:
-    """Yield (line, header, port, counters); port None = all ports of a node."""
+    """Yield (line, header, port, counters). Port None means that the record is for all ports of a
+    node."""
     now: _Record | None = None
     for number, line in enumerate(lines, 1):
         header = _header(line, finder)
@@ -175,7 +178,7 @@ def _take(into: dict[str, int], fields: list[tuple[str, str]], number: int, prob
 
 
 def _header(line: str, finder: _Finder) -> tuple[int | None, str] | None:
-    """Return (port, rest of the line) for a line that begins a record."""
+    """If the line begins a record, return (port, rest of the line)."""
     if m := _PM.match(line):
         return finder.by_guid(int(m[2], 16), int(m[1])), ""
     if m := _PERFQUERY.match(line):

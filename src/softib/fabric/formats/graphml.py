@@ -1,9 +1,9 @@
-"""Write GraphML for yEd, Gephi, networkx and others: a node for each device, an edge for each
-cable.
+"""Write GraphML for yEd, Gephi, networkx and other programs, with a node for each device and an
+edge for each cable.
 
-Nodes carry name, type, GUID, number of ports, system and base LID; edges both port numbers, speed,
-width, length and medium. Unknown values are left out. Format: graphml.graphdrawing.org, attribute
-extension.
+Nodes have name, type, GUID, number of ports, system and base LID. Edges have both port numbers,
+speed, width, length and medium. Unknown values are left out. The format is that of
+graphml.graphdrawing.org, with its attribute extension.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write ``fabric``. Returns a note for each cable that has only one end and is left out."""
+    """Write ``fabric``. Cables that have only one end are left out; return a note for each of
+    them."""
     root = ET.Element("graphml", xmlns=NAMESPACE)
     for domain, name, kind in _KEYS:
         ET.SubElement(root, "key", {"id": f"{domain}_{name}", "for": domain, "attr.name": name, "attr.type": kind})

@@ -1,13 +1,15 @@
-"""Read the output of ``iblinkinfo`` (infiniband-diags): blocks, or one line per link with ``-l``::
+"""Read the output of ``iblinkinfo`` (infiniband-diags). Its form is blocks, or with ``-l`` one line
+per link::
 
     Switch: 0x0250f1b000000800 spine-1:
               10    2[  ] ==( 4X   106.25 Gbps Active/  LinkUp)==>    3    5[  ] "leaf-2" ( )
     0x0250f1b000000700 "   leaf-8"   9   5[  ] ==( 4X  …)==>  0x0250f1b000000800   10   8[  ] "spine-1" ( )
 
-Blocks identify a peer by LID, port and description, lines by GUID. GUIDs of adapters are PortGUIDs:
-the text has no NodeGUIDs, so the PortGUID of the first port is used. Nodes that appear only as peers
-(``--switches-only``, ``-S``, a partial scan) are adapters, or switches if three cables lead to them, or two to one LID,
-or one to a port number above 4. Source: iblinkinfo.c of infiniband-diags.
+Blocks identify a peer by LID, port and description, lines by GUID. GUIDs of adapters are PortGUIDs.
+The text has no NodeGUIDs, so the PortGUID of an adapter's first port is used. Some nodes appear
+only as peers (with ``--switches-only`` or ``-S``, or after a partial scan). Such a node is a switch
+if three cables lead to it, or two to one LID, or one to a port number above 4; otherwise it is an
+adapter. Source: iblinkinfo.c of infiniband-diags.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ _STATES = {
 
 @dataclass
 class _Row:
-    """A line of the text: the node's row, and the peer's identifiers."""
+    """A line of the text: the row of its node, and the identifiers of its peer."""
 
     node: int
     line: int
@@ -60,7 +62,7 @@ class _Row:
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
-    """Read the text. Raises :class:`UnreadableFile` if no line of the file can be read."""
+    """Read the text. Raises :class:`UnreadableFile` if no line can be read."""
     problems = Problems(str(path))
     work, junk = _Reader(problems), Junk(problems, "a line of iblinkinfo")
     for number, line in enumerate(read_lines(path, problems), 1):
@@ -76,7 +78,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 
 
 class _Reader:
-    """Collect nodes from headings and lines; peers are resolved at the end."""
+    """Collect nodes from headings and lines. Peers are resolved at the end of the text."""
 
     def __init__(self, problems: Problems):
         self.problems, self.records = problems, Records(file=problems.file)
@@ -98,13 +100,13 @@ class _Reader:
             self.current = self._node(number, NodeType.ROUTER if kind[0] == "R" else NodeType.CA, UNKNOWN, other)
 
     def port(self, number: int, m: re.Match[str]) -> None:
-        """Read one port, below a heading or alone."""
+        """Read a port line in either form, below a heading or complete in itself."""
         guid = parse_guid(m["guid"] or "")
         if m["name"] is not None:
             node = self.of_guid.get(guid, -1)
             last = self.rows[-1] if self.rows else None
             if node < 0 and last and last.part["name"] == m["name"] and int(last.part["port"]) < int(m["port"]):
-                node = self.of_guid[guid] = last.node  # the next port of an adapter, by its PortGUID
+                node = self.of_guid[guid] = last.node  # the PortGUID of an adapter's next port
             elif node < 0:
                 node = self._node(number, NodeType.CA, guid, m["name"])
         elif self.current >= 0:
@@ -164,7 +166,8 @@ class _Reader:
         return next(iter(both)) if len(both) == 1 else -1
 
     def _only_peers(self, linked: list[_Row], peers: list[int]) -> None:
-        """Add nodes that appear only as peers, by GUID, otherwise by LID and name."""
+        """Add the nodes that appear only as peers. They are identified by GUID, or if it is
+        missing, by LID and name."""
         of: dict[tuple[int, int, str], list[int]] = {}
         for i, row in enumerate(linked):
             if peers[i] < 0:
@@ -186,7 +189,7 @@ class _Reader:
                 self._back(linked[i], node)
 
     def _back(self, row: _Row, node: int) -> None:
-        """Add the peer's record, which the text does not list."""
+        """Add the record of the peer's port, which the text does not list."""
         m, r = row.part, self.records
         lid = parse_lid(m["peer_lid"], row.line, self.problems) if r.node_type[node] != NodeType.SWITCH else UNKNOWN
         speed, lanes = _rate(m)
@@ -247,7 +250,8 @@ def _code(speed: str) -> int:
 
 
 def _best(m: re.Match[str]) -> tuple[int, int]:
-    """Return the (speed code, lanes) that both ends support: those in ``Could be``, otherwise the active ones."""
+    """Return (speed code, lanes) that both ends support: those after ``Could be``, otherwise the
+    active ones."""
     speed, lanes = _rate(m)
     for could in _COULD.finditer(m["could"]):
         best, wide = _code(could["speed"] or ""), int(could["lanes"] or 0)

@@ -1,10 +1,10 @@
-"""Write the location of each host in the fabric as labels of Kubernetes nodes.
+"""Write labels of Kubernetes nodes that state each host's location in the fabric.
 
 The keys are those of NVIDIA's Topograph: ``network.topology.nvidia.com/tier-0`` is the leaf switch,
-``tier-1`` the switches above it, and so on; ``leaf``, ``spine`` and ``core``, from its earlier
-releases, name the first three. Interchangeable switches have one name, as in Slurm's tree
-(:mod:`softib.fabric.formats.slurm`). The file is JSON, since YAML reads some names as numbers.
-``kubectl apply --server-side -f FILE`` sets the labels.
+``tier-1`` the switches above it, and so on. The keys ``leaf``, ``spine`` and ``core``, from earlier
+releases of Topograph, name the first three tiers. Interchangeable switches have a common name, as
+in Slurm's tree (:mod:`softib.fabric.formats.slurm`). The file is JSON, since YAML reads some names
+as numbers. ``kubectl apply --server-side -f FILE`` sets the labels.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ __all__ = ["write"]
 PREFIX = "network.topology.nvidia.com/"
 TIERS = ("leaf", "spine", "core")
 LONGEST = 63
-"""Characters allowed in a label's value (Kubernetes, "Labels and Selectors": letters, digits,
-``-_.``, a letter or digit at both ends)."""
+"""Maximum number of characters in a label's value (Kubernetes, "Labels and Selectors": letters,
+digits and ``-_.``, with a letter or digit at both ends)."""
 
 
 def write(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write one Node with labels per host. Returns notes on content that labels cannot hold."""
+    """Write one Node per host, with its labels. Return notes on content that labels cannot
+    represent."""
     lines, notes = tree(fabric)
     above = {child: line.name for line in lines for child in line.children}
     out = []

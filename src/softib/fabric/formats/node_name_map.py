@@ -1,8 +1,8 @@
-"""Node-name maps: operators' names for GUIDs, in the format of OpenSM and infiniband-diags.
+"""Node-name maps: names that operators give to GUIDs, in the format of OpenSM and infiniband-diags.
 
-One entry a line, ``0xGUID "name"``; ``#`` begins a comment. Source: infiniband-diags' manual page,
-NODE NAME MAP FILE FORMAT. Like OpenSM, softib accepts unquoted names (up to the next blank or
-comment).
+Each line has one entry, ``0xGUID "name"``; ``#`` begins a comment. Source: the section NODE NAME
+MAP FILE FORMAT of infiniband-diags' manual pages. Like OpenSM, softib accepts names without quotes
+(up to the next blank or comment).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DESCRIPTION_BYTES = 64
 
 @dataclass
 class NameMap:
-    """A map: ``names`` and their ``lines`` in the file by NodeGUID."""
+    """A map: ``names``, and their ``lines`` in the file, both keyed by NodeGUID."""
 
     path: str
     names: dict[int, str]
@@ -36,7 +36,7 @@ class NameMap:
 
 
 def parse(text: str, file: str) -> NameMap:
-    """Parse a map. A GUID named twice keeps its first name."""
+    """Parse a map. If it names a GUID twice, the first name is used."""
     problems = Problems(file)
     names: dict[int, str] = {}
     lines: dict[int, int] = {}
@@ -62,7 +62,7 @@ def parse(text: str, file: str) -> NameMap:
 
 
 def read(path: str | Path) -> NameMap:
-    """Read a map; raises :class:`UnreadableFile` if no entry can be read."""
+    """Read a map. Raises :class:`UnreadableFile` if no entry can be read."""
     got = text_content(path, kind="node-name-map")
     text = got.data.decode("utf-8-sig", "replace")
     result = parse(text, shown_name(path))
@@ -74,8 +74,8 @@ def read(path: str | Path) -> NameMap:
 
 
 def apply(fabric: Fabric, names: NameMap | Mapping[int, str] | str | Path) -> list[Problem]:
-    """Write the names into the NodeDescriptions, in place. Returns the map's problems and its
-    unknown GUIDs."""
+    """Write the names into the NodeDescriptions of ``fabric``. Returns the problems of the map,
+    including GUIDs that the fabric does not have."""
     if isinstance(names, (str, Path)):
         names = read(names)
     if not isinstance(names, NameMap):
@@ -98,7 +98,7 @@ def apply(fabric: Fabric, names: NameMap | Mapping[int, str] | str | Path) -> li
 
 
 def _why_none(fabric: Fabric, names: NameMap) -> str:
-    """Return why a map names no node."""
+    """Return the reason why a map names no node of the fabric."""
     if not names.names:
         return 'it has no entries; an entry is 0xGUID "name"'
     ports = int(np.isin(np.array(list(names.names), np.uint64), fabric.port_guid[fabric.port_guid > 0]).sum())

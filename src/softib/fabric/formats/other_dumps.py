@@ -1,5 +1,5 @@
-"""Output of InfiniBand tools that contains no fabric: description of each, and the command to run
-instead."""
+"""Outputs of InfiniBand tools that do not describe a fabric. Each has a description, and the
+command to run instead."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 __all__ = ["OTHER_DUMPS", "OtherDump", "named_dump"]
 
 DISCOVER = "run ibnetdiscover, or use umad:DEVICE instead of a file"
-"""Advice for all files without cables."""
+"""Advice for every file that has no cables."""
 
 
 @dataclass(frozen=True)
 class OtherDump:
-    """``what`` completes the sentence "this is …"; ``lacks`` names the missing data; ``instead`` is an imperative."""
+    """The output of a tool. ``what`` completes the sentence "this is …"; ``lacks`` names the
+    missing data; ``instead`` is the advice, an imperative."""
 
     what: str
     signature: str
@@ -59,9 +60,10 @@ OTHER_DUMPS = (
     ),
     OtherDump("an HTML page", r"(?i)^[ \t]*<(?:!doctype html|html)\b", "not the text output of a tool"),
 )
-"""The first match counts."""
+"""All known outputs. The first one that matches is used."""
 
 
 def named_dump(text: bytes) -> OtherDump | None:
-    """Identify ``text``, the head of a file; None if unknown."""
+    """Return the output that ``text``, the beginning of a file, comes from; None if it is
+    unknown."""
     return next((d for d in OTHER_DUMPS if re.search(d.signature.encode(), text, re.MULTILINE)), None)

@@ -1,4 +1,4 @@
-"""Pair port records into cables, and report unmatched records with their lines."""
+"""Pair port records into cables. Report records without a counterpart, with their lines."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["Cables", "NodeIndex", "merge_repeated_nodes", "pair"]
 
 
 class NodeIndex:
-    """Find the node that a record calls ``key``. If several nodes have this name, choose the one
-    whose own record matches."""
+    """Find the node that other records call ``key``. If several nodes have this name, the one with
+    the matching port record is chosen."""
 
     def __init__(self, first: dict[str, int], others: dict[str, list[int]], dropped: set[int]):
         self.first, self.others, self.dropped = first, others, dropped
         self.claims: dict[tuple[int, int], tuple[str, int]] = {}
 
     def prepare(self, r: Records) -> None:
-        """Index the port records of nodes with a shared name."""
+        """Index the port records of nodes that have the same name."""
         shared = {i for nodes in self.others.values() for i in nodes}
         if shared:
             for node, num, peer, peer_num in zip(r.port_node, r.portnum, r.peer, r.peer_portnum, strict=True):
@@ -31,8 +31,9 @@ class NodeIndex:
                     self.claims[node, num] = (peer, peer_num)
 
     def find(self, key: str, portnum: int, asker: tuple[str, int]) -> int:
-        """Return the node called ``key`` whose port ``portnum`` names ``asker``, otherwise the
-        first node of that name, otherwise -1."""
+        """Return the node called ``key``. If several have this name, return the one whose port
+        ``portnum`` names ``asker`` as its peer, or otherwise the first. Return -1 if no node has
+        this name."""
         for node in self.others.get(key, ()):
             if self.claims.get((node, portnum)) == asker:
                 return node
@@ -40,8 +41,9 @@ class NodeIndex:
 
 
 def merge_repeated_nodes(r: Records, problems: Problems) -> NodeIndex:
-    """Drop node records that repeat an earlier one. Records that differ stay as separate nodes with
-    the same GUID. Both are problems. A log that contains one dump twice is read as one fabric.
+    """Drop each node record that repeats an earlier one. Records with the same GUID that differ
+    stay separate nodes. Both cases are problems. A log that contains one dump twice is read as one
+    fabric.
     """
     nodes_of: dict[str, list[int]] = {}
     for i, key in enumerate(r.key):
@@ -94,7 +96,7 @@ def _describes_the_same(r: Records, ports: dict[int, dict[int, tuple[str, int]]]
 
 
 def _compact(r: Records, index: NodeIndex) -> None:
-    """Remove the dropped nodes and their port records from the columns and renumber the rest."""
+    """Remove the dropped nodes and their port records from the columns. Renumber the rest."""
     new: dict[int, int] = {}
     for i in range(len(r.key)):
         if i not in index.dropped:
@@ -148,7 +150,8 @@ _STEP = 256
 
 @dataclass
 class Cables:
-    """Columns of cables (``node_b`` -1: unknown peer); and for each record, whether it is usable, and its peer."""
+    """Cables as columns (``node_b`` -1: unknown peer). For each record, whether it is usable, and
+    its peer."""
 
     node_a: np.ndarray
     portnum_a: np.ndarray
@@ -158,21 +161,22 @@ class Cables:
     dangling: int
     """Number of cables whose peer has no node record."""
     nports: np.ndarray
-    """Number of ports of each node, including ports beyond the stated count if a record names
-    them."""
+    """Number of ports of each node. If a record names a port beyond the stated number, that port is
+    included."""
     usable: np.ndarray
-    """bool[records]: the record's local port exists and belongs to this record."""
+    """bool[records]: the local port of the record exists, and no earlier record describes it."""
     peer_node: np.ndarray
-    """Peer node of each record, -1 = not in the file."""
+    """Peer node of each record; -1 = the file does not describe the peer."""
 
     @property
     def record_of_a(self) -> np.ndarray:
-        """Indices of usable records."""
+        """Indices of the usable records."""
         return np.flatnonzero(self.usable)
 
 
 def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Problems) -> Cables:
-    """Make cables of the port records of ``r`` (integer columns ``c``)."""
+    """Make cables from the port records of ``r``. ``c`` holds the integer columns of ``r`` as
+    arrays."""
     node, num, peer_num, line = (c[n] for n in ("port_node", "portnum", "peer_portnum", "port_line"))
     find, keys = index.find, r.key
     if index.others:
@@ -218,14 +222,14 @@ def pair(r: Records, index: NodeIndex, c: dict[str, np.ndarray], problems: Probl
 
 
 DANGLING, ONE_SIDED, SELF_LOOP = "dangling-record", "one-sided-record", "self-loop-cable"
-"""Findings that checks report for such cables."""
+"""Codes of the findings that checks report for such cables."""
 
 
 def _drop_repeats(
     r: Records, a: np.ndarray, b: np.ndarray, usable: np.ndarray, line: np.ndarray, problems: Problems
 ) -> None:
-    """Keep the first of several records for one port. The others are problems, unless the format
-    lists records repeatedly."""
+    """If several records describe one port, keep the first. The others are problems, unless files
+    of this format normally repeat records."""
     rows = np.flatnonzero(usable)
     order = rows[np.argsort(a[rows], kind="stable")]
     repeated = np.flatnonzero(a[order][1:] == a[order][:-1]) + 1
@@ -253,9 +257,10 @@ def _drop_repeats(
 def _port_counts(
     r: Records, c: dict[str, np.ndarray], a: np.ndarray, b: np.ndarray, usable: np.ndarray, problems: Problems
 ) -> np.ndarray:
-    """Return the number of ports of each node; nodes that state none get the highest port in the
-    records. A port beyond a stated count is a problem. If it is the local port, the record is
-    skipped (``usable``); if it is the peer's port, the peer (``b``) is dropped."""
+    """Return the number of ports of each node. If a node's record states no number, it is the
+    highest port number in the records. A port number above the stated number is a problem. If it
+    belongs to the local port, the record is skipped (``usable``); if it belongs to the peer's port,
+    the peer (``b``) is dropped."""
     stated = c["nports"]
     nports = stated.copy()
     for ends, local in ((a, True), (b, False)):
@@ -279,8 +284,8 @@ def _port_counts(
 
 
 def _by_the_other_end(a: np.ndarray, b: np.ndarray, usable: np.ndarray, peer_node: np.ndarray) -> None:
-    """Correct a record that names a port which its peer does not have: if exactly one record of the
-    peer names this record's port, use the port of that record (into ``b``)."""
+    """Correct a record that names a port which its peer does not have. If exactly one record of the
+    peer names this record's port, the port of that record is written into ``b``."""
     bad = np.flatnonzero(usable & (b < 0) & (peer_node >= 0))
     if len(bad):
         rows = np.flatnonzero(usable & np.isin(b, a[bad]))
@@ -299,8 +304,8 @@ def _match(
     peer_node: np.ndarray,
     problems: Problems,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return (port a, port b or -1, number of listed ends) of each cable in file order, and the
-    number of dangling records."""
+    """Return the cables in file order as (port a, port b or -1, number of ends that are listed),
+    and the number of dangling records."""
     rows = np.flatnonzero(usable)
     order = rows[np.argsort(a[rows], kind="stable")]
     at = np.searchsorted(a[order], b)

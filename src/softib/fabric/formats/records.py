@@ -1,4 +1,4 @@
-"""Nodes and port records of a file as columns, before they become a fabric.
+"""A file's nodes and port records as columns, before a fabric is made from them.
 
 Every reader of a dump fills :class:`Records`; :mod:`softib.fabric.formats.resolve` pairs the
 records into cables.
@@ -30,12 +30,12 @@ __all__ = [
 ]
 
 SWITCH_FROM = 3
-"""Number of cables from which a node known only as a peer counts as a switch: adapters have one or
-two ports."""
+"""Number of cables from which a node that is known only as a peer counts as a switch. Adapters have
+one or two ports."""
 MOST_PORTS = 4
-"""The highest port number of an adapter."""
+"""Highest port number that an adapter has."""
 UNKNOWN = -1
-"""A field that the source does not record."""
+"""Value of a field that the source does not record."""
 
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{1,16})\Z")
 _RATE = re.compile(r"(\d{1,2})x\s*+([A-Za-z]++\d*|[\d.]++)(?:\s*+Gbps)?\Z")
@@ -71,27 +71,27 @@ NODE_DEFAULTS: dict[str, int] = {
     "lmc0": UNKNOWN,
     "enhanced_port0": UNKNOWN,
 }
-"""Value of a column if the record does not state the field."""
+"""Value of each column if a record does not state the field."""
 
 
 @dataclass
 class Records:
-    """Content of a file as columns (lists); ``port_node`` holds indices into ``key``."""
+    """Content of a file as columns (lists). ``port_node`` holds indices into ``key``."""
 
     key: list[str] = field(default_factory=list)
-    """Name of the node in other records."""
+    """Name by which other records refer to the node."""
     node_type: list[int] = field(default_factory=list)
     nports: list[int] = field(default_factory=list)
     desc: list[bytes] = field(default_factory=list)
     node_guid: list[int] = field(default_factory=list)
-    """:data:`UNKNOWN` if the file has none: one is generated."""
+    """NodeGUID; :data:`UNKNOWN` if the file has none, and then one is generated."""
     sys_guid: list[int] = field(default_factory=list)
     vendor_id: list[int] = field(default_factory=list)
     device_id: list[int] = field(default_factory=list)
     revision: list[int] = field(default_factory=list)
     pkey_cap: list[int] = field(default_factory=list)
-    """Table lengths for :meth:`FabricBuilder.nodes`, 0 = not stated; the same in the next two
-    columns."""
+    """Table length for :meth:`FabricBuilder.nodes`. In this column and the next two, 0 = not
+    stated."""
     external_pkey_cap: list[int] = field(default_factory=list)
     guid_cap: list[int] = field(default_factory=list)
     lid0: list[int] = field(default_factory=list)
@@ -118,7 +118,8 @@ class Records:
     best: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """(node, portnum) → (speed code, lanes) that both ends of its link support, if the source states it."""
     both_ends_in_one_line: bool = False
-    """A record names both ends in full (.lst, .db_csv): the file need not list the cable twice."""
+    """Each record names both ends completely (.lst, .db_csv), so the file need not list a cable
+    twice."""
 
     file: str = ""
     """File name for error messages."""
@@ -127,13 +128,13 @@ class Records:
     """Number of switch records at which :meth:`add_node` begins to count distinct switches."""
 
     only_a_peer: set[int] = field(default_factory=set)
-    """Nodes known only from their peers' records; their missing records are not reported."""
+    """Nodes known only from their peers' records. It is not reported that they have no records."""
     uncounted: set[int] = field(default_factory=set)
-    """Other nodes whose number of ports the source does not state."""
+    """Other nodes whose number of ports is not stated by the source."""
 
     def add_node(self, key: str, node_type: int, nports: int, line: int, **fields: Unpack[NodeFields]) -> int:
-        """Append a node and return its number. Raises :class:`LimitError` if there are more
-        switches than LIDs in a subnet."""
+        """Append a node and return its index. Raises :class:`LimitError` if the file has more
+        switches than a subnet has LIDs."""
         if node_type == NodeType.SWITCH:
             self.switches += 1
             if self.switches > self.count_at:
@@ -148,8 +149,9 @@ class Records:
         return len(self.key) - 1
 
     def _count_switches(self) -> None:
-        """Reject more switches than LIDs (IBA 4.1.3) before their tables of 48 KiB each are
-        allocated. A log may repeat one dump many times: only distinct names count.
+        """Reject a file with more switches than a subnet has LIDs (IBA 4.1.3), before tables of 48
+        KiB per switch are allocated. Only distinct names count, because a log may repeat one dump
+        many times.
         """
         names = {k for k, t in zip(self.key, self.node_type, strict=True) if t == NodeType.SWITCH}
         if len(names) >= LID_UCAST_MAX:
@@ -160,9 +162,9 @@ class Records:
         self.count_at = self.switches + LID_UCAST_MAX - len(names)
 
     def port_adder(self) -> Callable[..., None]:
-        """Return ``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid, lmc, port_guid,
-        peer_lid, peer_guid, state)`` with all columns bound, since it is called for every record of
-        a large file."""
+        """Return the function ``add(node, portnum, peer, peer_portnum, line, speed, lanes, lid,
+        lmc, port_guid, peer_lid, peer_guid, state)``, which appends a port record. All columns are
+        bound to local names for speed, since large files call it for every record."""
         columns: tuple[list[Any], ...] = (
             self.port_node,
             self.portnum,
@@ -188,9 +190,9 @@ class Records:
 
 
 def seems_a_switch(ports: Iterable[tuple[int, int]]) -> bool:
-    """Return whether a node known only as a peer is a switch, judged by the (port number, LID) of
-    each of its cables. A switch has more cables than an adapter, a port number that no adapter has,
-    or one LID for several ports (0: unknown); each port of an adapter has a separate LID."""
+    """Return whether a node known only as a peer is a switch. ``ports`` are the (port number, LID)
+    of each of its cables; LID 0 is unknown. A switch has more cables than an adapter, a port number
+    that no adapter has, or one LID for several ports; each port of an adapter has its own LID."""
     cables = list(ports)
     several = len({number for number, lid in cables if lid}) > 1 and len({lid for _, lid in cables}) == 1
     return several or len(cables) >= SWITCH_FROM or any(number > MOST_PORTS for number, _ in cables)
@@ -203,10 +205,10 @@ def parse_guid(text: str) -> int:
 
 
 def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -> int:
-    """Parse a LID, or return :data:`UNKNOWN` for an empty field; more than 16 bits are a problem. A
-    LID beyond the unicast range is kept, so that findings can distinguish it from LID 0. ibdiagnet
-    and ibnetdiscover print 65535, the permissive LID, for a port whose LID was not set by a subnet
-    manager.
+    """Parse a LID; return :data:`UNKNOWN` for an empty field. More than 16 bits are a problem. A
+    LID beyond the unicast range is kept, so that findings can distinguish it from LID 0: ibdiagnet
+    and ibnetdiscover print 65535, the permissive LID, for a port whose LID no subnet manager has
+    set.
     """
     if not text:
         return UNKNOWN
@@ -222,8 +224,8 @@ def parse_lid(text: str | None, line: int, problems: Problems, base: int = 10) -
 
 
 def speed_of_gbps(text: str) -> int:
-    """Return the speed code of a lane rate as infiniband-diags and ibdiagnet print it, exact or
-    rounded as Linux does (``2.5``, ``14.0625``, ``14``, ``100``), 0 if unknown."""
+    """Return the speed code of a lane rate in the form of infiniband-diags and ibdiagnet: exact, or
+    rounded as Linux does (``2.5``, ``14.0625``, ``14``, ``100``). 0 if the rate is unknown."""
     try:
         value = float(text)
     except ValueError:
@@ -233,8 +235,8 @@ def speed_of_gbps(text: str) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def parse_rate(text: str) -> tuple[int, int]:
-    """Return speed code and lanes of ``4xHDR``, ``4x FDR10``, ``2x53.125 Gbps`` …; 0 for unknown
-    values."""
+    """Return (speed code, lanes) of a rate like ``4xHDR``, ``4x FDR10`` or ``2x53.125 Gbps``.
+    Unknown values are 0."""
     m = _RATE.match(text.strip())
     if not m:
         return 0, 0
@@ -245,7 +247,7 @@ def parse_rate(text: str) -> tuple[int, int]:
 
 def bounded_ports(nports: int, line: int, problems: Problems) -> int:
     """Return ``nports`` if a node can have that many ports. Otherwise report a problem and return
-    0, so that the records determine the number."""
+    0; the number then follows from the records."""
     if 0 <= nports <= MAX_SWITCH_PORTS:
         return nports
     problems.add(
@@ -262,4 +264,4 @@ NODE_TYPES = {
     "rt": NodeType.ROUTER,
     "router": NodeType.ROUTER,
 }
-"""Names of node types in the formats, in lower case."""
+"""Lower-case names of node types in the formats → node type."""

@@ -1,12 +1,13 @@
-"""Table of all file formats: reader, writer, and signature of the content.
+"""Table of all file formats: the reader, the writer, and the signature that identifies the content.
 
-``read(path)`` finds the format by content (never by suffix), ``write(fabric, path)`` by suffix or
-name. Modules load lazily, so a format has no cost until it is used.
+``read(path)`` detects the format from the content (never from the suffix); ``write(fabric, path)``
+takes it from the suffix or from the name of a format. Modules are loaded when a format is first
+used.
 
-A fabric reader is ``function(path, *, ibnl_dirs, node_name_map) -> ReadResult``, a writer
-``function(fabric, path) -> list[str]``: one note for each change that was needed for other tools to
-load the file. Installed packages add readers: entry points of the group ``softib.readers``, each a
-:class:`Format` of kind ``fabric`` under its own name.
+A fabric reader is ``function(path, *, ibnl_dirs, node_name_map) -> ReadResult``. A writer is
+``function(fabric, path) -> list[str]``; it returns one note for each change that was needed for
+other tools to load the file. Installed packages add readers through entry points of the group
+``softib.readers``. Each is a :class:`Format` of kind ``fabric`` with the name of its entry point.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from softib.extensions import blamed_on, extensions
 from softib.fabric.formats.base import REPEATED, ReadResult, decoded
 from softib.fabric.formats.other_dumps import named_dump
 from softib.fabric.model import Fabric
-from softib.input_files import head, shown_name
+from softib.input_files import head, nul_in, shown_name
 from softib.plural import counted
 
 __all__ = ["FORMATS", "READERS", "WRITERS", "Format", "detect", "formats", "read", "write", "writer_of"]
 
 SNIFF_BYTES = 4 << 20
 LIST_BYTES = 1 << 16
-"""Bytes read for detection. Shell prompts and thousands of MAD errors may precede the first
-record."""
+"""Number of bytes that are read to detect a format. Shell prompts and thousands of MAD errors may
+precede the first record."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: name, recognition, reader and writer. ``what`` completes "this file is …";
-    ``kind`` is the content: ``fabric`` (:func:`read`), ``counters``
+    """A file format: name, signature, reader and writer. ``what`` completes "this file is …".
+    ``kind`` is the content: ``fabric`` (read with :func:`read`), ``counters``
     (``counters_text.read_counters``), ``plan`` (``cabling.read_plan``), ``lfts``
     (``lft_dump.read_lfts``) or ``names``."""
 
@@ -52,7 +53,7 @@ class Format:
     writer: str = ""
     suffixes: tuple[str, ...] = ()
     package: str = ""
-    """The installed package with the reader; empty for softib's formats."""
+    """The installed package that contains the reader; empty for softib's formats."""
 
 
 COUNTERS = (
@@ -62,7 +63,7 @@ COUNTERS = (
 _HERE = "softib.fabric.formats."
 
 FORMATS: tuple[Format, ...] = (
-    # The first row with a matching signature wins, so strict signatures come before loose ones.
+    # The first format whose signature matches is used, so strict signatures come before loose ones.
     Format(
         "db_csv",
         "fabric",
@@ -178,7 +179,7 @@ _USE = {
 
 
 def load(target: str) -> Callable[..., Any]:
-    """Load the function named ``"module:function"``."""
+    """Load the function that ``target`` names as ``"module:function"``."""
     module, _, name = target.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function
@@ -192,7 +193,8 @@ def formats() -> tuple[Format, ...]:
 
 
 def _check_format(name: str, value: Any) -> None:
-    """Raise :class:`InputError` if ``value`` is not a readable format called ``name``."""
+    """Raise :class:`InputError` if ``value`` is not a :class:`Format` that can be read and has the
+    name ``name``."""
     if not isinstance(value, Format) or value.kind != "fabric":
         raise InputError("it is not a softib.fabric.formats.registry.Format of kind fabric")
     if value.name != name:
@@ -205,21 +207,24 @@ def _check_format(name: str, value: Any) -> None:
 
 
 def sniff(path: Path) -> bytes:
-    """Return the decoded head of a file. Raises :class:`UnreadableFile` with the system's error text."""
+    """Return the decoded beginning of a file. Raises :class:`UnreadableFile` with the system's
+    error text."""
     return decoded(head(path, SNIFF_BYTES))
 
 
 def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
-    """Return the row of the table whose signature matches the file. ``among`` limits the kinds.
+    """Return the format whose signature matches the file. ``among`` lists the kinds that are
+    considered.
 
-    Raises :class:`UnreadableFile` (no such file, empty) or :class:`UnknownFormat`.
+    Raises :class:`UnreadableFile` if the file does not exist or is empty, and
+    :class:`UnknownFormat`.
     """
     start, name = sniff(Path(path)), shown_name(path)
-    if not start.strip(b"\0 \t\r\n"):
+    if not start.strip():
         raise UnreadableFile(f"{name}: the file is empty")
     if start.startswith(b"PK\x03\x04"):
         raise UnknownFormat(f"{name}: this is an Excel workbook, not a fabric; use it as a plan (--plan)")
-    if b"\0" in start.rstrip(b"\0"):
+    if nul_in(start) >= 0:
         raise UnknownFormat(f"{name}: binary data (a NUL byte); fabric files are text, use the text output of a tool")
     kinds = tuple(among)
     for row in formats():
@@ -242,11 +247,11 @@ def read(
     node_name_map: Any = None,
     counters: Iterable[str | Path] = (),
 ) -> ReadResult:
-    """Read a fabric from any known file; ``-`` is standard input, and gzip, bzip2 and xz are
-    unpacked. ``node_name_map`` is a path, or ``{node_guid: name}``. ``counters`` are files of
-    :mod:`softib.fabric.formats.counters_text`, whose counters replace those of the fabric file.
+    """Read a fabric from a file of any known format; ``-`` is standard input, and gzip, bzip2 and
+    xz are unpacked. ``node_name_map`` is a path, or ``{node_guid: name}``. ``counters`` are files
+    for :mod:`softib.fabric.formats.counters_text`; their counters replace those of the fabric file.
     Raises :class:`UnreadableFile` if the file or all of its records cannot be read, and
-    :class:`UnknownFormat`; smaller errors are a ``Problem`` of the result.
+    :class:`UnknownFormat`. A record that cannot be read is a ``Problem`` of the result.
     """
     path = Path(path)
     row = detect(path)
@@ -263,8 +268,9 @@ def read(
 
 
 def _refuse_noise(path: Path, row: Format, result: ReadResult) -> None:
-    """Raise :class:`UnknownFormat` if more lines failed than nodes and cables were read: the
-    detected format is wrong. Repeated records do not count as failed."""
+    """Raise :class:`UnknownFormat` if the number of lines that could not be read is larger than the
+    number of nodes and cables: the detected format is then wrong. Repeated records could be
+    read."""
     failed = len({p.line for p in result.problems if p.line and REPEATED not in p.reason})
     read = result.fabric.sizes.nodes + result.fabric.sizes.cables
     if failed > read:
@@ -276,8 +282,9 @@ def _refuse_noise(path: Path, row: Format, result: ReadResult) -> None:
 
 
 def write(fabric: Fabric, path: str | Path, format: str | None = None) -> list[str]:
-    """Write ``fabric``; the format follows from the suffix unless named. Returns notes on changes.
-    Raises :class:`InputError` if the path cannot be written; an existing file is then unchanged.
+    """Write ``fabric`` in the format called ``format``, by default the one that the suffix selects.
+    Returns notes on changes. Raises :class:`InputError` if the path cannot be written; an existing
+    file is then unchanged.
     """
     path = Path(path)
     row = writer_of(path, format)
@@ -286,8 +293,8 @@ def write(fabric: Fabric, path: str | Path, format: str | None = None) -> list[s
 
 
 def writer_of(path: Path, format: str | None = None) -> Format:
-    """Return the format in which ``path`` is written, by its suffix unless it is named. Raises
-    :class:`UnknownFormat`, :class:`UnknownName`."""
+    """Return the format called ``format``, by default the one that the suffix of ``path`` selects.
+    Raises :class:`UnknownFormat` or :class:`UnknownName`."""
     writers = [f for f in FORMATS if f.writer]
     if format is not None:
         for row in writers:

@@ -1,10 +1,10 @@
-"""Turn records into a fabric: pair port records into cables and write the result into the PortInfo
-images.
+"""Make a fabric from records: pair port records into cables, and write LIDs, states and speeds into
+the PortInfo images.
 
-A port record states: my port *a* is cabled to port *b* of X. Two records that name each other are a
-cable. A record that its peer does not confirm is a one-sided cable. If the peer has no record, or
-contradicts this one, the cable keeps only this end (peer unknown). Every unconfirmed record is a
-``Problem`` at its line.
+A port record states: port *a* of this node is cabled to port *b* of node X. Two records that name
+each other are a cable. If the record of the other port is missing, the cable is one-sided. If X has
+no node record, or its record contradicts this one, the cable has only this end (unknown peer).
+Every unconfirmed record is a ``Problem`` at its line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from softib.plural import counted, plural
 __all__ = ["named", "to_fabric"]
 
 SIZE_LIMIT = 8 << 30
-"""Limit of table memory for one file in bytes: four times the need of 65,536 hosts on 5,120
+"""Maximum number of bytes for the tables of one file: four times the need of 65,536 hosts on 5,120
 switches.
 """
 
@@ -49,8 +49,8 @@ def to_fabric(
     lft_cap: int = 49152,
     mlids: int = 1024,
 ) -> ReadResult:
-    """Build the fabric that ``r`` describes. ``records`` adds kinds of recorded data that the columns do not imply.
-    Raises :class:`UnreadableFile` if there is no node.
+    """Build the fabric that ``r`` describes. ``records`` adds kinds of recorded data that do not
+    follow from the columns of ``r``. Raises :class:`UnreadableFile` if there is no node.
     """
     if not r.key:
         raise UnreadableFile(
@@ -94,7 +94,7 @@ def to_fabric(
 
 
 def _at_least_one_port(r: Records, nports: np.ndarray, problems: Problems) -> np.ndarray:
-    """Give one port to each node that has none: no device has NumPorts 0 (IBA 14.2.5.3)."""
+    """Give one port to each node without ports, because no device has NumPorts 0 (IBA 14.2.5.3)."""
     for i in np.flatnonzero(nports < 1).tolist():
         problems.add(
             r.node_line[i], f"{shown(r.desc[i] or r.key[i])} has no port; a device has at least one, so 1 is assumed"
@@ -103,7 +103,8 @@ def _at_least_one_port(r: Records, nports: np.ndarray, problems: Problems) -> np
 
 
 def _check_size(path: Path, node_type: np.ndarray, nports: np.ndarray, lft_cap: int) -> None:
-    """Reject a fabric that is too large before allocating memory: a small file can name many large switches."""
+    """Reject a fabric that is too large before its memory is allocated. A small file can name many
+    large switches."""
     switches = node_type == NodeType.SWITCH
     need = int(switches.sum()) * lft_cap + int(((nports[switches] + 1) ** 2).sum()) * 8 + int(nports.sum()) * 1024
     if need > SIZE_LIMIT:
@@ -115,8 +116,8 @@ def _check_size(path: Path, node_type: np.ndarray, nports: np.ndarray, lft_cap: 
 
 
 def named(result: ReadResult, node_name_map: Any) -> ReadResult:
-    """Return ``result`` with the names of a node-name-map (a path, or ``{node_guid: name}``) as
-    descriptions; unchanged for None."""
+    """Return ``result`` with the descriptions of a node-name-map (a path, or ``{node_guid:
+    name}``). With None, it is unchanged."""
     if node_name_map is not None:
         result.problems += node_name_map_module.apply(result.fabric, node_name_map)
     return result
@@ -148,9 +149,9 @@ _INTEGERS = (
 
 
 def _supported(r: Records, c: dict[str, np.ndarray], cables: Cables) -> tuple[np.ndarray, np.ndarray]:
-    """Return the speed code and lanes that each node supports: the generation of its DeviceID, or
-    its fastest link. If neither is known: SDR 4x, the value that ibsim uses for a netlist without
-    speeds.
+    """Return the speed code and the lanes that each node supports: those of its DeviceID's
+    generation, or of its fastest link. If neither is known, they are SDR 4x, as in ibsim for a
+    netlist without speeds.
     """
     code = np.zeros(len(r.key), np.int64)
     for device in np.unique(c["device_id"]):
@@ -166,8 +167,9 @@ def _supported(r: Records, c: dict[str, np.ndarray], cables: Cables) -> tuple[np
 
 
 def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np.ndarray, np.ndarray]:
-    """Return NodeGUID and SystemImageGUID columns, 0 if the file has none. Two records with the
-    same NodeGUID are a problem, and both are kept. A NodeGUID of 0 is a problem and is ignored."""
+    """Return the columns NodeGUID and SystemImageGUID; 0 = the file states no GUID. Two records
+    with the same NodeGUID are a problem, and both are kept. A NodeGUID of 0 is a problem, and is
+    ignored."""
     node = np.array([max(g, 0) for g in r.node_guid], np.uint64)
     sys = np.array([max(g, 0) for g in r.sys_guid], np.uint64)
     for i in [i for i, g in enumerate(r.node_guid) if g == 0]:
@@ -187,7 +189,8 @@ def _guids(r: Records, c: dict[str, np.ndarray], problems: Problems) -> tuple[np
 
 
 def _port_guids(b: FabricBuilder, r: Records, c: dict[str, np.ndarray], cables: Cables) -> None:
-    """Take PortGUIDs of CAs from the port's record, otherwise from its peer's record."""
+    """Set the PortGUIDs of CAs to those in the ports' records, or otherwise to those in their
+    peers' records."""
     is_switch = c["node_type"] == NodeType.SWITCH
     stated = np.array([max(g, 0) for g in r.port_guid], np.uint64)
     by_peer = np.array([max(g, 0) for g in r.peer_guid], np.uint64)
@@ -212,8 +215,8 @@ def _descriptions(f: Fabric, r: Records, problems: Problems) -> None:
 def _speeds(
     f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, supported: np.ndarray, lanes: np.ndarray
 ) -> None:
-    """Write the speed and width of each port's record into the PortInfo images (the two ends may
-    differ)."""
+    """Write the speed and width in each port's record into the PortInfo images. The two ends of a
+    cable may differ."""
     sup, sup_lanes = supported[f.port_node], lanes[f.port_node]
     for (node, portnum), (speed, wide) in r.best.items():
         if node >= 0 and portnum <= f.node_nports[node]:
@@ -239,8 +242,8 @@ def _speeds(
 
 
 def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> set[str]:
-    """Write LIDs, LMCs, port states and port 0 types into the images. Returns the recorded kinds of
-    data."""
+    """Write LIDs, LMCs, port states and types of port 0 into the images. Return the kinds of data
+    that the source records."""
     P, seen = PortInfo, set()
     lid, lmc = np.full(f.sizes.ports, UNKNOWN, np.int64), np.full(f.sizes.ports, UNKNOWN, np.int64)
     switches = np.flatnonzero(f.is_switch)
@@ -273,15 +276,15 @@ def _as_found(f: Fabric, r: Records, c: dict[str, np.ndarray], cables: Cables, p
 
 
 def _peer_lids(f: Fabric, lid: np.ndarray, c: dict[str, np.ndarray], cables: Cables, problems: Problems) -> None:
-    """Use the LIDs that records state for their peers: fill in missing LIDs and report
-    contradictions between records."""
+    """Use the LIDs that records state for their peers: fill in missing LIDs, and report LIDs that
+    contradict each other."""
     stated = cables.usable & (cables.peer_node >= 0) & (c["peer_lid"] >= 0)
     rows = np.flatnonzero(stated)
     node = cables.peer_node[rows]
     port = f.node_base[node] + np.where(f.is_switch[node], 0, c["peer_portnum"][rows])
     value = c["peer_lid"][rows]
     empty = lid[port] == UNKNOWN
-    lid[port[empty][::-1]] = value[empty][::-1]  # of several, the first record wins
+    lid[port[empty][::-1]] = value[empty][::-1]  # if several records state a LID, the first wins
     for i in np.flatnonzero(lid[port] != value):
         problems.add(
             int(c["port_line"][rows[i]]),

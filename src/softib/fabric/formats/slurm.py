@@ -1,25 +1,25 @@
 """Write Slurm's ``topology.conf``, for ``topology/tree`` and for ``topology/block``.
 
-Slurm wants a *tree*: each node under one leaf switch, each switch under one parent
-(topology.conf(5)). In a fat tree every leaf has many spines. Switches at the same height that join
-the same parts are interchangeable, so they become **one** line:
+Slurm needs a *tree*: each node is under one leaf switch, and each switch under one parent
+(topology.conf(5)). But in a fat tree every leaf is connected to many spines. Switches at the same
+height that join the same parts are interchangeable, so they become **one** line:
 
-* a *leaf* is a switch with hosts; its line has ``Nodes=``. The height of a switch is its distance
+* A *leaf* is a switch with hosts; its line has ``Nodes=``. The height of a switch is its distance
   from the nearest leaf.
-* the switches up to height 1, 2, … form connected parts; each part becomes one line with
-  ``Switches=`` the parts that it joins. A part that adds no connection gets no line. So a two-level
-  tree is leaves and one line for all its spines, a three-level tree has one line a pod and one for
-  the core. Leaves cabled to each other are joined at height 0.
-* a line for one switch has its name; a line for several is called ``spines1``, ``spines2`` … and a
-  comment lists them. Unconnected parts are separate trees, noted in a comment.
+* For each height 1, 2, …, the switches up to this height form connected parts. Each part becomes
+  one line whose ``Switches=`` lists the lower parts that it joins; a part that joins only one gets
+  no line. So a two-level tree is leaves and one line for all its spines; a three-level tree has one
+  line per pod and one for the core. Leaves that are cabled to each other are joined at height 0.
+* A line for one switch has its name. A line for several is called ``spines1``, ``spines2`` …, and a
+  comment lists the switches. Unconnected parts are separate trees; a comment states this.
 
-A host with adapters on several leaves (rails) is written under the leaf with most of its links, or,
-among equals, the leaf of its first adapter by name. If a host is on fabrics that no switch
-connects, for example compute and storage, the fabric with most host links is used. Hosts and
-switches without a unique name are called ``H-GUID`` and ``S-GUID``. SHARP aggregation nodes are not
-hosts. In ``topology/block`` (Slurm 23.11 and newer) a *block* is a leaf with its hosts. The
-planning base block size, the first of ``BlockSizes``, is the size of the smallest block: Slurm
-rejects blocks with fewer nodes.
+A host with adapters on several leaves (rails) is listed under the leaf with most of its links; if
+several have the same number, under the leaf of its first adapter by name. A host can be on fabrics
+that no switch connects, for example compute and storage. Then the fabric with the most host links
+is used. Hosts and switches without a unique name are called ``H-GUID`` and ``S-GUID``. SHARP
+aggregation nodes are not hosts. In ``topology/block`` (Slurm 23.11 and newer), a *block* is a leaf
+with its hosts. The planning base block size, which is the first of ``BlockSizes``, is the size of
+the smallest block, because Slurm rejects smaller blocks.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _BAD = re.compile(r"[^A-Za-z0-9_.-]")
 
 @dataclass
 class Line:
-    """A ``SwitchName=`` line: ``nodes`` for a leaf, ``children`` for other switches; ``stands_for``
-    lists the switch nodes that the line represents."""
+    """A ``SwitchName=`` line. A leaf has ``nodes``, other switches have ``children``.
+    ``stands_for`` lists the switch nodes that the line represents."""
 
     name: str
     nodes: list[str] = field(default_factory=list)
@@ -83,13 +83,13 @@ def write_blocks(fabric: Fabric, path: str | Path) -> list[str]:
 
 
 def block_sizes(nodes: list[int]) -> list[int]:
-    """Return sizes of blocks and of groups of 2, 4, 8 … blocks for ``BlockSizes``, as NVIDIA's
-    Topograph writes them. ``nodes``: those of each block."""
+    """Return the values of ``BlockSizes``: the size of a block, and of groups of 2, 4, 8 … blocks,
+    as NVIDIA's Topograph writes them. ``nodes`` is the number of nodes in each block."""
     return [min(nodes) << doubled for doubled in range(len(nodes).bit_length())]
 
 
 def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
-    """Return the lines, leaves first, and notes."""
+    """Return (lines, notes). Lines of leaves come first."""
     notes: list[str] = []
     leaf_hosts = _hosts(fabric, notes)
     names = _names(fabric)
@@ -133,8 +133,8 @@ def _switch_name(fabric: Fabric, node: int) -> str:
 
 
 def _names(fabric: Fabric) -> dict[int, str]:
-    """Return switch node → name; equal names (a chassis, default descriptions) are replaced by the
-    GUID, as S-… in ibnetdiscover."""
+    """Return the name of each switch node. A name that is not unique (of a chassis, or a default
+    description) is replaced by S-GUID, as in ibnetdiscover."""
     switches = fabric.switch_node.tolist()
     name_of = {n: _switch_name(fabric, n) for n in switches}
     often = Counter(name_of.values())
@@ -142,14 +142,14 @@ def _names(fabric: Fabric) -> dict[int, str]:
 
 
 def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
-    """Return leaf switch → hosts under it."""
+    """Return the hosts under each leaf switch."""
     at: dict[str, list[tuple[str, int]]] = {}
     often = Counter(fabric.node_names())
     for node in np.flatnonzero(fabric.is_host).tolist():
         desc = fabric.node_name(node)
         host = next(iter(spoken_names(desc)), "")
         if not host:
-            # Default descriptions are the same on every host: only the GUID distinguishes them.
+            # Default descriptions are the same on every host; only their GUIDs distinguish them.
             host = desc.removesuffix("/U1") if often[desc] == 1 else f"H-{int(fabric.node_guid[node]):016x}"
         host = _BAD.sub("_", host)
         peers = [int(fabric.port_peer[p]) for p in fabric.ports_of(node)]
@@ -184,21 +184,22 @@ def _hosts(fabric: Fabric, notes: list[str]) -> dict[int, list[str]]:
 
 
 def _switch_links(fabric: Fabric) -> np.ndarray:
-    """Return both nodes of every cable between two switches (int[2, n])."""
+    """Return the two nodes of every cable between switches (int[2, n])."""
     ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     nodes = fabric.port_node[ports]
     return nodes[fabric.is_switch[nodes].all(axis=1)].T.astype(np.int64)
 
 
 def _apart(fabric: Fabric) -> dict[int, int]:
-    """Return switch → index of its connected fabric."""
+    """Return the index of the connected fabric that contains each switch."""
     inside = np.where(fabric.is_switch, 0, -1)
     parts = _components(inside, _switch_links(fabric), 0)
     return {node: i for i, part in enumerate(parts) for node in part}
 
 
 def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:
-    """Return the distance of each switch from the nearest leaf; a huge number if no leaf is reachable."""
+    """Return the distance of each switch from the nearest leaf, or a huge number if it reaches no
+    leaf."""
     unreached = np.iinfo(np.int64).max
     height = np.full(fabric.sizes.nodes, unreached)
     height[leaves] = 0
@@ -213,12 +214,12 @@ def _heights(fabric: Fabric, leaves: list[int]) -> np.ndarray:
 
 
 def _components(height: np.ndarray, links: np.ndarray, level: int) -> list[list[int]]:
-    """Return the connected parts of the switches up to height ``level``, each ascending, ordered by
-    their first switch."""
+    """Return the connected parts of the switches up to height ``level``. Switches of a part ascend,
+    and parts are in the order of their first switch."""
     inside = (height >= 0) & (height <= level)
     a, b = links[:, inside[links].all(axis=0)] if links.size else links
     label = np.arange(len(height))
-    while True:  # labels converge to the minimum of a part; pointer jumping needs only a few rounds
+    while True:  # labels converge to the minimum of each part; with pointer jumping, few iterations are needed
         before = label.copy()
         np.minimum.at(label, a, label[b])
         np.minimum.at(label, b, label[a])
@@ -232,8 +233,8 @@ def _components(height: np.ndarray, links: np.ndarray, level: int) -> list[list[
 
 
 def fold_hostlist(names: list[str]) -> str:
-    """Fold ``node1, node2, node4`` to ``node[1-2,4]`` as ``scontrol show hostlist`` does. Leading
-    zeros are kept."""
+    """Fold ``node1, node2, node4`` to ``node[1-2,4]``, as ``scontrol show hostlist`` does. Numbers
+    keep their leading zeros."""
     groups: dict[tuple[str, str, int], list[int]] = {}
     order: list[tuple[str, str, int] | str] = []
     padded = {
@@ -269,7 +270,7 @@ def _folded(key: tuple[str, str, int], numbers: list[int]) -> str:
 
 
 def expand_hostlist(text: str) -> list[str]:
-    """Return the names of a hostlist with at most one bracket per name: the inverse of
+    """Return the names in a hostlist that has at most one bracket per name. This is the inverse of
     :func:`fold_hostlist`."""
     out: list[str] = []
     for item in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[\]]*)?|\[[^\]]*\][^,\[\]]*", text):

@@ -1,5 +1,6 @@
-"""Generators of fabrics, one file per kind, and the fabric file (``fabric.yaml``).
+"""Generators of fabrics, with one file per kind of topology, and the reader of the fabric file
+(``fabric.yaml``).
 
-``registry.generate(kind, **params)`` makes a fabric; ``spec.load_fabric_yaml(path)`` reads a file
-that names a generator or a dump, cables, faults and the subnet manager's options.
+``registry.generate(kind, **params)`` generates a fabric. ``spec.load_fabric_yaml(path)`` reads a
+fabric file, which names a generator or a dump, cables, faults, and options of the subnet manager.
 """

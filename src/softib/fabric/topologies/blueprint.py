@@ -1,7 +1,7 @@
-"""A fabric under construction, with the ground truth of its structure. A thin layer over
-:class:`FabricBuilder`. It names and counts nodes and cables, and records their roles (level, rail,
-group, coordinates, tier) in ``fabric.source.generator``, the ground truth for structure
-recognition.
+"""A fabric under construction, with the ground truth of its structure. The class uses
+:class:`FabricBuilder`, names and counts nodes and cables, and records their roles (level, rail,
+group, coordinates, tier) in ``fabric.source.generator``. Tests of structure recognition compare
+their results with these roles.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from softib.plural import counted
 __all__ = ["MAX_HOSTS", "MAX_SWITCHES", "RECORDS", "Blueprint", "check_size", "host_names", "numbered"]
 
 MAX_HOSTS, MAX_SWITCHES, MAX_BYTES = 1 << 20, 1 << 16, 32 << 30
-"""Limits of a fabric in memory."""
+"""Limits of a fabric's size, so that it fits in memory."""
 
 RECORDS = frozenset({"speeds", "capabilities", "unlinked"})
-"""Data recorded by a generator: all hardware data, without values that a subnet manager writes."""
+"""Kinds of data that a generated fabric records: all hardware data, but no values that a subnet
+manager writes."""
 
 
 def numbered(stem: str, count: int, width: int = 1) -> list[str]:
-    """Return ``stem-1`` … ``stem-count``, numbers padded to ``width`` digits."""
+    """Return the names ``stem-1`` … ``stem-count``, with numbers padded to ``width`` digits."""
     return [f"{stem}-{i:0{width}d}" for i in range(1, count + 1)]
 
 
 def host_names(count: int, adapters: int = 1) -> list[str]:
-    """Return names of ``count`` adapters: ``host-0001`` … (four digits, more where needed); if a
-    host has several ``adapters``, ``host-0001 mlx5_0``, ``host-0001 mlx5_1`` …"""
+    """Return the names of ``count`` adapters: ``host-0001`` … (with at least four digits). If each
+    host has several ``adapters``, the names are ``host-0001 mlx5_0``, ``host-0001 mlx5_1`` …"""
     hosts = -(-count // adapters)
     names = numbered("host", hosts, max(4, len(str(hosts))))
     if adapters == 1:
@@ -44,10 +45,11 @@ def host_names(count: int, adapters: int = 1) -> list[str]:
 
 
 def check_size(kind: str, hosts: int, switches: int, radix: int) -> None:
-    """Raise :class:`LimitError` before arrays are allocated that do not fit in memory.
+    """Raise :class:`LimitError` if the arrays would not fit in memory, before they are allocated.
 
-    Bytes by :mod:`softib.fabric.columns`: a switch has an LFT of 48 KiB, an MFT of 2 KiB for 16
-    ports, about 0.5 KB a port and 8 bytes of SL2VL for each pair of ports; a host 1.1 KB.
+    Sizes follow from :mod:`softib.fabric.columns`: a switch has an LFT of 48 KiB, an MFT of 2 KiB
+    for 16 ports, about 0.5 KB per port, and 8 bytes of SL2VL for each pair of ports. A host has 1.1
+    KB.
     """
     ports = radix + 1
     need = hosts * 1100 + switches * (49152 + 2048 * -(-ports // 16) + 520 * ports + 8 * ports**2)
@@ -60,7 +62,8 @@ def check_size(kind: str, hosts: int, switches: int, radix: int) -> None:
 
 
 class Blueprint:
-    """Collects switches, hosts and links of one generated fabric; every argument is a column."""
+    """Collect switches, hosts and links of one generated fabric. Each array argument is a column
+    with one entry per row."""
 
     def __init__(self, kind: str, values: dict[str, Any]):
         self.kind, self.values = kind, values
@@ -70,7 +73,7 @@ class Blueprint:
         self._labels: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._tier_of: list[np.ndarray] = []
         self._hollow: list[tuple[np.ndarray, int]] = []
-        """Switches with an aggregation node, and the port of each to it."""
+        """Switches with an aggregation node, and for each the port that leads to it."""
 
     def switches(self, names: Sequence[str], ports: int, level: int = 1, **labels: Any) -> np.ndarray:
         """Add switches of ``ports`` ports at ``level`` (1 = switches with hosts). ``labels`` are
@@ -90,8 +93,8 @@ class Blueprint:
         return index
 
     def hosts(self, names: Sequence[str], system: Any = None, **labels: Any) -> np.ndarray:
-        """Add one-port channel adapters (level 0). ``system`` holds, for each host, the row of the host (among these)
-        whose GUID is its SystemImageGUID."""
+        """Add channel adapters with one port (level 0). ``system`` names for each host another row
+        of these hosts; the GUID of that row becomes the host's SystemImageGUID."""
         speed = self.values["host_generation"] or self.values["generation"]
         sys_guid = None
         if system is not None:
@@ -108,12 +111,13 @@ class Blueprint:
         return [prefix + name for name in names] if prefix else names
 
     def end_hosts(self, count: int, adapters: int, **labels: Any) -> np.ndarray:
-        """Add hosts with ``adapters`` adapters each, ``count`` adapters in total (:func:`host_names`)."""
+        """Add ``count`` adapters in total, ``adapters`` per host (named by :func:`host_names`)."""
         system = None if adapters == 1 else np.arange(count) // adapters * adapters
         return self.hosts(host_names(count, adapters), system, **labels)
 
     def links(self, tier: str, node_a: Any, portnum_a: Any, node_b: Any, portnum_b: Any) -> None:
-        """Add the cables of ``tier``; the arguments broadcast against each other and may have any shape."""
+        """Add the cables of ``tier``. The arguments may have any shape, and are broadcast against
+        each other."""
         columns = np.broadcast_arrays(*(np.asarray(v) for v in (node_a, portnum_a, node_b, portnum_b)))
         flat = [c.ravel() for c in columns]
         if tier not in self.tiers:
@@ -123,15 +127,16 @@ class Blueprint:
             self.builder.links(*flat)
 
     def label(self, index: np.ndarray, **labels: Any) -> None:
-        """Label nodes ``index`` with columns of whole numbers (or rows of them)."""
+        """Set labels of the nodes ``index``. Each label is a column with one whole number (or one
+        row of them) per node."""
         for name, column in labels.items():
             values = np.asarray(column, np.int32)
             shape = (len(index), *values.shape[1:]) if values.ndim else (len(index),)
             self._labels.setdefault(name, []).append((index, np.broadcast_to(values, shape)))
 
     def _add_aggregation_nodes(self, switches: np.ndarray, portnum: int) -> None:
-        """Add a SHARP aggregation node at port ``portnum`` of each of ``switches``, in the switch's
-        system."""
+        """Add a SHARP aggregation node at port ``portnum`` of each of ``switches``. Its
+        SystemImageGUID is the switch's."""
         n = len(switches)
         index = self.builder.nodes(
             n,
@@ -150,8 +155,8 @@ class Blueprint:
         self.label(index, **labels)
 
     def build(self) -> Fabric:
-        """Return the fabric, powered on, with kind, parameters and structural truth in
-        ``source.generator``.
+        """Return the fabric, powered on. ``source.generator`` holds its kind, its parameters, and
+        the ground truth of its structure.
 
         Keys: ``kind``, ``params``, ``levels``, ``node_level`` int8[nodes] (0 = host, -1 =
         aggregation node), ``tiers`` and ``cable_tier`` int8[cables] (index into ``tiers``), and for

@@ -1,6 +1,6 @@
-"""Lengths and media of cables, as the fabric file states them, or derived. The reach of each medium
-is that of NDR in :mod:`softib.iba.catalogue`. Slower generations reach farther on copper, so the
-choice is safe for them too.
+"""Lengths and media of cables: as the fabric file states them, or chosen. The reach of each medium
+is its reach at NDR in :mod:`softib.iba.catalogue`. Copper reaches farther at slower generations, so
+a medium that is chosen for NDR works for them too.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ __all__ = ["REACH_M", "apply_cables", "medium_for_length", "medium_named"]
 REACH_M: tuple[tuple[float, int], ...] = tuple(
     (kind.reach_m, CableMedium.NAMES.index(kind.medium)) for kind in CABLES if kind.generation == "NDR"
 )
-"""(longest cable in metres, medium), cheapest first."""
+"""(longest cable in metres, medium) of each medium, cheapest first."""
 
 
 def medium_named(name: str) -> int:
-    """Return the :class:`CableMedium` called ``name`` (any case); raises :class:`UnknownName`."""
+    """Return the :class:`CableMedium` called ``name``, in upper or lower case. Raises
+    :class:`UnknownName`."""
     names = [n.lower() for n in CableMedium.NAMES]
     if name.lower() not in names:
         raise UnknownName("cable medium", name, ("auto", *CableMedium.NAMES))
@@ -32,8 +33,8 @@ def medium_named(name: str) -> int:
 
 
 def medium_for_length(length_m: Any) -> np.ndarray:
-    """Return the cheapest medium that reaches ``length_m`` metres; UNKNOWN for an unknown length
-    (NaN). Raises :class:`InputError` for a length that no medium reaches.
+    """Return the cheapest medium that reaches ``length_m`` metres, or UNKNOWN if the length is
+    unknown (NaN). Raises :class:`InputError` if no medium reaches that far.
     """
     lengths = np.asarray(length_m, np.float64)
     reach = np.array([r for r, _ in REACH_M])
@@ -48,11 +49,11 @@ def medium_for_length(length_m: Any) -> np.ndarray:
 def apply_cables(
     fabric: Fabric, medium: str | None = "auto", length_m: float | Mapping[str, float] | None = None
 ) -> None:
-    """Give length and medium to every cable that has none.
+    """Set the length and the medium of every cable that has none.
 
-    ``length_m`` is one number, or a number for each tier of the generator (``{host-leaf: 2,
-    leaf-spine: 20}``). ``medium`` is a name of :class:`CableMedium`, or ``auto``: the cheapest that
-    reaches. Raises :class:`UnknownName`, :class:`InputError`.
+    ``length_m`` is one number for all cables, or a number for each tier of the generator
+    (``{host-leaf: 2, leaf-spine: 20}``). ``medium`` is a name of :class:`CableMedium`, or ``auto``
+    for the cheapest medium that reaches. Raises :class:`UnknownName` and :class:`InputError`.
     """
     if isinstance(length_m, Mapping):
         wanted = _by_tier(fabric, length_m)

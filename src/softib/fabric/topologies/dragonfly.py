@@ -1,16 +1,17 @@
-"""``dragonfly``: groups of switches, all-to-all inside, all-to-all between groups; and
-``dragonfly+``, whose groups are two-tier trees (hosts on leaves, global cables on spines).
+"""``dragonfly``: switches of a group are connected all-to-all, and so are the groups.
+``dragonfly+``: each group is a two-tier tree, with hosts on leaves and global cables on spines.
 
-Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008: p
-hosts on a switch, a switches in a group, h global cables on a switch; radix k = p + a + h - 1, at
-most a h + 1 groups, N = a p g hosts, balanced when a = 2p = 2h. Any two switches are at most 3 hops
-apart (local, global, local).
+Kim, Dally, Scott and Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008: a
+switch has p hosts and h global cables, and a group has a switches. The radix is k = p + a + h - 1;
+there are at most g = a h + 1 groups and N = a p g hosts. The network is balanced if a = 2p = 2h.
+Any two switches are at most 3 hops apart (local, global, local).
 
 Shpiner, Haramaty, Eliad, Zdornov, Gafni and Zahavi, "Dragonfly+: low cost topology for scaling
 datacenters", HiPINEB 2017: every leaf of a group is cabled to every spine of the group, and spines
-of different groups are cabled to each other; balanced with half of each switch's ports each way,
-at most s h + 1 groups. Two leaves are at most 3 hops apart (up, global, down) because every leaf
-reaches the spine at which the cable between the groups ends.
+of different groups are cabled to each other. The network is balanced if half of each switch's ports
+lead in each direction. It has at most s h + 1 groups (s spines per group). Two leaves are at most 3
+hops apart (up, global, down), because every leaf is cabled to the spine at which the cable between
+the two groups ends.
 """
 
 from __future__ import annotations
@@ -36,28 +37,29 @@ __all__ = ["KINDS"]
 
 
 def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return every global cable once as (group, its port, other group, its port), with ports
-    0…``ports`` - 1 in each group.
+    """Return every global cable once, as (group, its port, other group, its port). The global ports
+    of each group are numbered from 0 to ``ports`` - 1.
 
-    This is the consecutive allocation of Camarero, Vallejo and Beivide (TACO 2014), called absolute by Hastings et al.
-    (CLUSTER 2015), shown in figure 5 of Kim et al. (ISCA 2008): the ports of a group go to the other groups in order.
-    With fewer groups than ``ports + 1``, every pair gets the same number of cables, ``ports // (groups - 1)``, one
-    round after another. The remaining ports stay free.
+    The ports of a group lead to the other groups in order. Camarero, Vallejo and Beivide (TACO
+    2014) call this the consecutive allocation, Hastings et al. (CLUSTER 2015) the absolute one;
+    figure 5 of Kim et al. (ISCA 2008) shows it. If there are fewer groups than ``ports + 1``, every
+    pair of groups gets the same number of cables, ``ports // (groups - 1)``: first one cable for
+    each pair, then the next. The remaining ports stay free.
     """
     others = groups - 1
     rounds = ports // others if others > 0 else 0
     a, b = np.triu_indices(groups, 1)
     r = np.arange(rounds)[:, None]
-    # Port to the j-th other group, skipping the group itself: b - 1 for an earlier group, a for a
-    # later group.
+    # Index of the global port to another group. A group does not count itself: its port to group b
+    # is b - 1 if b is a later group, and b's port to the earlier group a is a.
     port_a, port_b = r * others + (b - 1), r * others + a
     group_a, group_b = np.broadcast_to(a, port_a.shape), np.broadcast_to(b, port_b.shape)
     return group_a.ravel(), port_a.ravel(), group_b.ravel(), port_b.ravel()
 
 
 def _dragonfly(values: dict[str, Any]) -> Fabric:
-    """Build the dragonfly described by ``values`` (checked parameters). Order of ports: hosts, then
-    local cables, then global cables."""
+    """Build the dragonfly that ``values`` (checked parameters) describe. Ports are used in this
+    order: hosts, local cables, global cables."""
     g = values["g"]
     values = _balanced(values)
     p, a, h, radix = values["p"], values["a"], values["h"], values["radix"]
@@ -100,7 +102,8 @@ def _dragonfly(values: dict[str, Any]) -> Fabric:
 
 
 def _balanced(values: dict[str, Any]) -> dict[str, Any]:
-    """Fill in missing values: a = 2p = 2h, the largest that fits the radix (k = 4h - 1)."""
+    """Fill in missing values: a = 2p = 2h, with the largest value that the radix allows (k = 4h -
+    1)."""
     radix = values["radix"]
     given = [values[x] for x in ("p", "a", "h")]
     if None in given:
@@ -127,8 +130,8 @@ DRAGONFLY = Kind(
 
 
 def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
-    """Build the dragonfly+ described by ``values`` (checked parameters). Order of a leaf's ports:
-    hosts, then spines; of a spine's: leaves, then global cables."""
+    """Build the dragonfly+ that ``values`` (checked parameters) describe. The ports of a leaf are
+    used for hosts, then for spines; those of a spine for leaves, then for global cables."""
     values = _filled(values)
     g, leaves, spines, p, h, radix, cables = (values[x] for x in ("g", "l", "s", "p", "h", "radix", "parallel"))
     if g > spines * h + 1:
@@ -182,8 +185,8 @@ def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
 
 
 def _hosts_of_leaves(groups: int, leaves: int, p: int, hosts: int | None) -> np.ndarray:
-    """Return the host ports of each leaf in use (int64): ``p``, or one fewer on the last leaves of each group if there
-    are fewer hosts."""
+    """Return the number of hosts on each leaf in use (int64): ``p``, or one fewer on the last
+    leaves of each group if there are fewer hosts."""
     of_leaf = np.full(groups * leaves, p)
     if hosts is None:
         return of_leaf
@@ -202,10 +205,10 @@ def _hosts_of_leaves(groups: int, leaves: int, p: int, hosts: int | None) -> np.
 
 
 def _bundled(port: np.ndarray, groups: int, ports: int) -> np.ndarray:
-    """Renumber global port ``port`` of a group (numbered round by round over the other groups) so
-    that the cables to one group have adjacent numbers. Adjacent ports are on different spines, so
-    the number of paths from a leaf to another group is the number of cables to that group, or of
-    spines.
+    """Renumber global port ``port`` of a group so that the cables to one other group have adjacent
+    numbers. (Before, ports are numbered so that each pair of groups gets one cable, then each the
+    next.) Adjacent ports are on different spines, so the number of paths from a leaf to another
+    group is the lower of the number of cables to this group and the number of spines.
     """
     others = max(1, groups - 1)
     return port % others * (ports // others) + port // others

@@ -1,7 +1,8 @@
-"""``fat-tree``: k-ary n-trees, XGFTs and trees that sites build from switches of one radix.
+"""``fat-tree``: k-ary n-trees, XGFTs, and the trees that sites build from switches of one radix.
 
-Full trees of radix r and n tiers hold 2 (r/2)^n hosts on (2n - 1) (r/2)^(n-1) switches (Petrini and
-Vanneschi, IPPS 1997; Zahavi's RLFT): 36 ports, 3 tiers: 11,664 hosts on 1,620 switches.
+A full tree of radix r and n tiers has 2 (r/2)^n hosts and (2n - 1) (r/2)^(n-1) switches (Petrini
+and Vanneschi, IPPS 1997; Zahavi's RLFT). With 36 ports and 3 tiers, these are 11,664 hosts and
+1,620 switches.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MAX_LEVELS = 8
 
 
 def build(values: dict[str, Any]) -> Fabric:
-    """Build the tree described by ``values`` (checked parameters); hosts fill leaves from the
+    """Build the tree that ``values`` (checked parameters) describe. Hosts fill the leaves from the
     left."""
     radix = values["radix"]
     if values["m"] or values["w"] or values["p"]:
@@ -94,7 +95,7 @@ def shape_of(radix: int, values: dict[str, Any]) -> SizedTree:
 
 
 def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, int]:
-    """Return the ports of a leaf for hosts and for uplinks."""
+    """Return the number of a leaf's ports for hosts, and for uplinks."""
     ratio, h, u = values["oversubscription"], values["hosts_per_leaf"], values["uplinks"]
     if levels == 1:
         return h or radix, 0
@@ -119,7 +120,8 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
 
 
 def host_ports(radix: int, ratio: float, uplinks: int | None = None) -> int:
-    """Return the largest number of hosts on a leaf with the oversubscription ``ratio`` (0: no uplink is left)."""
+    """Return the largest number of hosts on a leaf for which the oversubscription is at most
+    ``ratio``; 0 if no port is left for an uplink."""
     uplinks = int(radix / (1 + ratio)) if uplinks is None else uplinks
     return min(radix - uplinks, int(uplinks * ratio + 1e-9))
 
@@ -163,8 +165,8 @@ def _more_levels(radix: int, levels: int, values: dict[str, Any]) -> str:
 
 
 def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
-    """Return the PGFT that ``m``, ``w`` and ``p`` describe, or its left part if ``hosts`` is
-    smaller."""
+    """Return the PGFT with the parameters ``m``, ``w`` and ``p``. If ``hosts`` is smaller than its
+    number of hosts, return only its left part."""
     m = values["m"]
     if not m:
         raise impossible(NAME, "m", "is missing; w and p need it: children of a switch, leaves first")

@@ -1,13 +1,14 @@
 """Switches on a grid of coordinates: ``torus``, ``mesh``, ``ring`` and ``hyperx``.
 
-Dally and Towles, Principles and Practices of Interconnection Networks, 2004, chapter 5: switches of
-a mesh are at most sum(d - 1) hops apart, those of a torus sum(floor(d/2)). A ring is a torus of one
-dimension.
+In a mesh, any two switches are at most sum(d - 1) hops apart, in a torus at most sum(floor(d/2))
+(Dally and Towles, Principles and Practices of Interconnection Networks, 2004, chapter 5). A ring is
+a torus of one dimension.
 
-In a HyperX the switches of every line are cabled all-to-all (Ahn, Binkert, Davis, McLaren and
-Schreiber, "HyperX: topology, routing, and packaging of efficient large-scale networks", SC 2009): L
-dimensions of S_k switches, K_k cables between two switches of a line, T hosts on a switch; switch
-radix T + sum((S_k - 1) K_k), diameter L. A flattened butterfly is the regular one with K = 1.
+In a HyperX, the switches of every line are connected all-to-all (Ahn, Binkert, Davis, McLaren and
+Schreiber, "HyperX: topology, routing, and packaging of efficient large-scale networks", SC 2009).
+It has L dimensions of size S_k, K_k cables between any two switches of a line, and T hosts per
+switch. The switch radix is T + sum((S_k - 1) K_k), the diameter L. A flattened butterfly is a
+HyperX with equal sizes and K = 1.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ GRID_PARAMETERS = (
 
 
 class Grid:
-    """The switches and hosts of a grid; ``coordinates`` is int[switches, dims], and the last
-    dimension changes fastest."""
+    """The switches and hosts of a grid. ``coordinates`` is int[switches, dims]; the last dimension
+    changes fastest."""
 
     def __init__(
         self, kind: str, values: dict[str, Any], dims: list[int], link_ports: int, names: list[str] | None = None
@@ -66,7 +67,7 @@ class Grid:
         self.switch = self.b.switches(names, radix, coordinates=self.coordinates)
 
     def build(self) -> Fabric:
-        """Attach the hosts to ports 1… of their switches and build the fabric."""
+        """Attach the hosts to ports 1… of their switches, and return the fabric."""
         at = np.repeat(np.arange(self.n), self.hosts_each)
         host = self.b.hosts(host_names(len(at)), coordinates=self.coordinates[at])
         self.b.links("host-switch", self.switch[at], np.arange(len(at)) % max(1, self.hosts_each) + 1, host, 1)
@@ -76,9 +77,9 @@ class Grid:
 def build_grid(
     kind: str, values: dict[str, Any], dims: list[int], wrap: bool, names: list[str] | None = None
 ) -> Fabric:
-    """Build a torus (``wrap``) or mesh of ``dims``. Order of ports: hosts, then for each dimension
-    the cables up, then the cables down. In a dimension of size 2 a switch has one neighbour: the
-    wrap-around cable would join the same pair.
+    """Build a torus (``wrap``) or a mesh of ``dims``. Ports are used in this order: hosts, then for
+    each dimension the cable to the next coordinate and the cable to the previous one. In a
+    dimension of size 2, a switch has one neighbour, so there is no wrap-around cable.
     """
     cables = values["parallel"]
     grid = Grid(kind, values, dims, 2 * cables * len(dims), names)
@@ -106,8 +107,8 @@ def _ring(values: dict[str, Any]) -> Fabric:
 
 
 def _hyperx(values: dict[str, Any]) -> Fabric:
-    """Build the HyperX described by ``values`` (checked parameters). Order of ports: hosts, then
-    each dimension's cables by coordinate."""
+    """Build the HyperX that ``values`` (checked parameters) describe. Ports are used in this order:
+    hosts, then for each dimension its cables, ordered by coordinate."""
     dims, given = values["dims"], values["parallel"]
     cables = given if isinstance(given, list) else [given] * len(dims)
     if len(cables) != len(dims):
@@ -124,8 +125,8 @@ def _hyperx(values: dict[str, Any]) -> Fabric:
         origin = np.flatnonzero(grid.coordinates[:, k] == 0)[:, None, None]
         i, j, s = i[None, :, None], j[None, :, None], np.arange(parallel)[None, None, :]
         a, b = origin + i * grid.stride[k], origin + j * grid.stride[k]
-        # Ports skip the switch's own coordinate: coordinate c is port c - 1 if the switch is below
-        # it, otherwise c.
+        # A switch has no port to its own coordinate: the port to coordinate c is c - 1 if the
+        # switch has a lower coordinate, otherwise c.
         grid.b.links(
             f"dim-{k}", grid.switch[a], first + (j - 1) * parallel + s, grid.switch[b], first + i * parallel + s
         )
@@ -171,4 +172,4 @@ KINDS = (
         _ring,
     ),
 )
-"""In the order of the documentation."""
+"""Kinds in the order in which the documentation lists them."""

@@ -1,4 +1,4 @@
-"""Parameters of a topology kind as a table: names, defaults, docs, and checks with their error
+"""Parameters of a topology kind as a table: names, defaults, descriptions, and checks with error
 messages."""
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ class Parameter(Result):
     """
     doc: str
     default: Any = field(default=None, metadata=key(before="doc"))
-    """None: worked out."""
+    """Default value; None: computed from the other parameters."""
     required: bool = field(default=False, metadata=key(before="doc"))
     low: int = field(default=1, metadata=HIDDEN)
-    """The smallest allowed number."""
+    """Smallest number that is allowed."""
     high: int = field(default=1_000_000, metadata=HIDDEN)
 
     def check(self, kind: str, value: Any) -> Any:
-        """Return ``value`` converted; raises :class:`TopologyError` with the expected form."""
+        """Return ``value`` converted to its type. Raises :class:`TopologyError` with the expected
+        form."""
         if value is None:
             if self.required:
                 raise impossible(kind, self.name, f"is missing: {self.doc}")
@@ -41,14 +42,16 @@ class Parameter(Result):
 
 
 def impossible(kind: str, parameter: str, reason: str) -> TopologyError:
-    """Return the error for a bad ``parameter``. The reader finds the line in the file by ``error.parameter``."""
+    """Return an error for a wrong ``parameter``. The reader of the file finds the line through
+    ``error.parameter``."""
     error = TopologyError(f"{kind}: {parameter}{'' if reason.startswith(':') else ' '}{reason}")
     error.parameter = parameter  # type: ignore[attr-defined]
     return error
 
 
 def _doc(p: Parameter) -> str:
-    """Return the description of a parameter for an error; empty if it only repeats the parameter's name."""
+    """Return the description of a parameter for an error message; empty if it only repeats the
+    parameter's name."""
     return f"; {p.doc}" if p.doc != p.name else ""
 
 
@@ -75,7 +78,7 @@ def _whole_or_list(p: Parameter, kind: str, value: Any) -> Any:
 
 
 def _ratio(p: Parameter, kind: str, value: Any) -> float:
-    """Return ``2``, ``1.5`` or ``"2:1"``."""
+    """Return the ratio ``2``, ``1.5`` or ``"2:1"`` as a number."""
     try:
         if isinstance(value, bool):
             raise ValueError
@@ -83,7 +86,8 @@ def _ratio(p: Parameter, kind: str, value: Any) -> float:
         number = float(down) / (float(up) if up else 1.0)
     except (ValueError, ZeroDivisionError):
         raise impossible(kind, p.name, f': {value!r} is not a ratio; use 2 or "2:1"') from None
-    # YAML 1.1 reads numbers with colons in base 60: an unquoted 2:1 is 121, and 1:1 is 61.
+    # YAML 1.1 reads numbers with colons in base 60: an unquoted 2:1 becomes 121, and 1:1 becomes
+    # 61.
     if not 1 <= number <= 60:
         quote = '; quote it: "2:1" (unquoted, YAML reads 2:1 as 121)' if number > 60 else ""
         raise impossible(kind, p.name, f": {value!r} must be between 1 and 60{quote}")
@@ -124,7 +128,7 @@ COMMON: tuple[Parameter, ...] = (
         False,
     ),
 )
-"""Parameters that every kind takes."""
+"""Parameters that every kind has."""
 
 MAX_PORTS = 254
 SHARP_GENERATIONS = ("HDR", "NDR", "XDR")
@@ -132,7 +136,7 @@ SHARP_GENERATIONS = ("HDR", "NDR", "XDR")
 
 
 def radix_parameter(low: int = 2) -> Parameter:
-    """Return the ``radix`` that most kinds take."""
+    """Return the parameter ``radix``, which most kinds have."""
     return Parameter(
         "radix",
         "whole",
@@ -143,12 +147,13 @@ def radix_parameter(low: int = 2) -> Parameter:
 
 
 def adapters_parameter() -> Parameter:
-    """Return the ``adapters`` of kinds whose hosts may have several on neighbouring ports."""
+    """Return the parameter ``adapters``, for kinds whose hosts may have several adapters on
+    adjacent ports."""
     return Parameter("adapters", "whole", "adapters of a host, on neighbouring ports of a leaf", 1, high=64)
 
 
 def default_radix(generation: str) -> int:
-    """Return the number of ports of switches that are sold at this speed."""
+    """Return the number of ports that switches of this generation have."""
     return DEVICES[SWITCH_BY_GENERATION[speed_named(generation).name]].ports
 
 
@@ -159,12 +164,13 @@ class Kind(Result):
     name: str = field(metadata=key("kind"))
     doc: str
     source: str
-    """Source of its rules."""
+    """Publication that defines the kind."""
     parameters: tuple[Parameter, ...] = field(metadata=HIDDEN)
-    """Parameters of this kind alone; ``all_parameters`` adds those that every kind has."""
+    """Parameters that only this kind has; ``all_parameters`` also contains those that every kind
+    has."""
     build: Callable[..., Any] = field(metadata=HIDDEN)
     package: str = field(default="", metadata=HIDDEN)
-    """The installed package that provides it; empty for softib's kinds."""
+    """The installed package that provides the kind; empty for softib's kinds."""
 
     def __repr__(self) -> str:
         return f"<Kind {self.name!r}: {self.doc}>"
@@ -176,10 +182,11 @@ class Kind(Result):
         return (*self.parameters, *COMMON)
 
     def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return every parameter by name, checked, with defaults filled in.
+        """Return the value of every parameter by name. Given values are checked, and missing ones
+        are defaults.
 
-        Raises :class:`UnknownName` for a parameter that the kind does not have,
-        :class:`TopologyError` for a bad value.
+        Raises :class:`UnknownName` for a parameter that the kind does not have, and
+        :class:`TopologyError` for a wrong value.
         """
         names = [p.name for p in self.all_parameters]
         for name in given:

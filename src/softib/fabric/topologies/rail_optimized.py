@@ -1,14 +1,15 @@
 """``rail-optimized``: the compute fabric of NVIDIA's DGX SuperPOD.
 
-A node has one adapter per rail; adapter r of every node of a scalable unit is cabled to the unit's
-leaf of rail r. Half of a leaf's ports go up, spread evenly over the fewest spines
-(:func:`~softib.fabric.topologies.tree.evenly_spread`).
+Each compute node has one adapter per rail. Adapter r of every node in a scalable unit is cabled to
+this unit's leaf of rail r. Half of a leaf's ports are uplinks, distributed evenly over the fewest
+spines (:func:`~softib.fabric.topologies.tree.evenly_spread`).
 
-Source: NVIDIA DGX SuperPOD reference architecture (H100, B200). Its tables give leaves, spines and
-cables of 1 to 4 units with 31, 63, 95 and 127 nodes; one slot of the last unit holds UFM. The table
-of larger systems has two tiers up to 8 units (64 leaves, 32 spines: the limit of 64 ports) and a
-core tier beyond. 16 units have 128 leaves, 128 spines and 64 cores; 32 units have 256, 256 and 128;
-64 units have 512, 512 and 256. In those systems units are full and UFM is elsewhere.
+Source: NVIDIA DGX SuperPOD reference architecture (H100, B200). Its tables list leaves, spines and
+cables of 1 to 4 units, which have 31, 63, 95 and 127 nodes; one slot of the last unit holds UFM.
+Its table of larger systems has two tiers up to 8 units (64 leaves and 32 spines, limited by the 64
+ports of a switch), and a core tier beyond. 16 units have 128 leaves, 128 spines and 64 cores; 32
+units have 256, 256 and 128; 64 units have 512, 512 and 256. In these systems, all units are full,
+and UFM is elsewhere.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ __all__ = ["KIND"]
 NAME = "rail-optimized"
 UFM_HOSTS, UFM_PORTS = 2, 2
 UFM_UNITS = 4
-"""Largest number of units for which the reference design has UFM in a slot of the last unit."""
+"""Largest number of units for which the reference design places UFM in a slot of the last unit."""
 
 
 def build(values: dict[str, Any]) -> Fabric:
-    """Build the SuperPOD described by ``values`` (checked parameters)."""
+    """Build the SuperPOD that ``values`` (checked parameters) describe."""
     values = {**values, "radix": values["radix"] or default_radix(values["generation"])}
     radix, rails, nodes = values["radix"], values["rails"], values["nodes"]
     if radix % 2:
@@ -66,7 +67,7 @@ def build(values: dict[str, Any]) -> Fabric:
 def _shape(values: dict[str, Any], units: int) -> TreeShape:
     radix, rails, tiers = values["radix"], values["rails"], values["tiers"]
     leaves, half = units * rails, radix // 2
-    pod = half // rails * rails or half  # a pod of whole units if a unit fits in one
+    pod = half // rails * rails or half  # a pod consists of whole units, if at least one unit fits into a pod
     tiers = tiers or (2 if leaves <= radix else 3)
     most = [radix] if tiers == 2 else [pod, radix]
     room = int(np.prod(most))
@@ -83,8 +84,8 @@ def _shape(values: dict[str, Any], units: int) -> TreeShape:
 
 
 def _has_ufm(values: dict[str, Any], units: int) -> bool:
-    """Return whether UFM takes the last slot of the last unit. By default it does if the slot is
-    free and the reference design puts UFM there."""
+    """Return whether UFM has the last slot of the last unit. By default it has this slot if the
+    slot is free and the reference design places UFM there."""
     wanted, slots = values["ufm"], values["nodes_per_unit"]
     free = values["nodes"] < units * slots
     enough = values["rails"] >= UFM_HOSTS * UFM_PORTS
@@ -107,8 +108,8 @@ def _label_leaves(b: Blueprint, leaves: np.ndarray, rails: int) -> None:
 
 
 def _add_nodes(b: Blueprint, leaves: np.ndarray, values: dict[str, Any]) -> None:
-    """Attach node n's adapter of rail r (``node-001 mlx5_r``) to port (slot + 1) of leaf (unit,
-    r)."""
+    """Attach each node's adapter of rail r (``node-001 mlx5_r``) to port (slot + 1) of its unit's
+    leaf for rail r."""
     nodes, rails, slots = values["nodes"], values["rails"], values["nodes_per_unit"]
     width = max(3, len(str(nodes)))
     names = [f"node-{n:0{width}d} mlx5_{r}" for n in range(1, nodes + 1) for r in range(rails)]
@@ -120,8 +121,8 @@ def _add_nodes(b: Blueprint, leaves: np.ndarray, values: dict[str, Any]) -> None
 
 
 def _add_ufm(b: Blueprint, leaves: np.ndarray, units: int, values: dict[str, Any]) -> None:
-    """Add two UFM hosts with two ports each in the last slot of the last unit, one port per rail.
-    Each leaf has one free port there."""
+    """Add two UFM hosts with two ports each to the last slot of the last unit, one port per rail.
+    Each leaf of the unit has one free port for this slot."""
     rails, slots = values["rails"], values["nodes_per_unit"]
     i = np.arange(UFM_HOSTS * UFM_PORTS)
     names = [f"ufm-{n + 1} mlx5_{p}" for n in range(UFM_HOSTS) for p in range(UFM_PORTS)]

@@ -1,6 +1,6 @@
-"""All topology kinds by name, and the function that generates a fabric. Installed packages add
-kinds: entry points of the group ``softib.topologies``, each a
-:class:`~softib.fabric.topologies.params.Kind` under its own name.
+"""All kinds of topology by name, and the function that generates a fabric. Installed packages add
+kinds through entry points of the group ``softib.topologies``. Each is a
+:class:`~softib.fabric.topologies.params.Kind` with the name of its entry point.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def kinds() -> Mapping[str, Kind]:
 
 
 def _check_kind(name: str, value: Any) -> None:
-    """Raise :class:`InputError` if ``value`` is not a kind called ``name``."""
+    """Raise :class:`InputError` if ``value`` is not a :class:`Kind` with the name ``name``."""
     if not isinstance(value, Kind) or not callable(value.build):
         raise InputError("it is not a softib.fabric.topologies.params.Kind with a function build")
     if value.name != name:
@@ -48,14 +48,14 @@ def _check_kind(name: str, value: Any) -> None:
 
 
 def generate(kind: str, **params: Any) -> Fabric:
-    """Generate the fabric of topology ``kind`` with ``params`` (see
-    ``kinds()[kind].all_parameters``), powered on.
+    """Generate the fabric of topology ``kind`` with the parameters ``params`` (listed in
+    ``kinds()[kind].all_parameters``). It is powered on.
 
-    ``fabric.source.generator`` holds ``kind``, ``params`` with defaults filled in, and the
-    structural truth (:meth:`~softib.fabric.topologies.blueprint.Blueprint.build`).
+    ``fabric.source.generator`` holds ``kind``, ``params`` with defaults filled in, and the ground
+    truth of the structure (:meth:`~softib.fabric.topologies.blueprint.Blueprint.build`).
 
     Raises :class:`UnknownName` for an unknown kind or parameter, :class:`TopologyError` for an
-    impossible value, :class:`LimitError` for a fabric that does not fit in memory.
+    impossible value, and :class:`LimitError` for a fabric that does not fit in memory.
     """
     if kind not in kinds():
         raise UnknownName("topology kind", str(kind), kinds())
@@ -69,9 +69,10 @@ def generate(kind: str, **params: Any) -> Fabric:
 
 
 def spec_text(fabric: Fabric, given: dict[str, Any] | None = None) -> str:
-    """Return the text from which :func:`softib.fabric.topologies.spec.load_fabric_yaml` builds
-    ``fabric`` again. ``given`` are the explicitly set parameters (default: all that the generator
-    used). Raises :class:`InputError` if ``fabric`` was not generated.
+    """Return the text of a fabric file from which
+    :func:`softib.fabric.topologies.spec.load_fabric_yaml` builds ``fabric`` again. ``given`` are
+    the parameters that were set explicitly (default: all that the generator used). Raises
+    :class:`InputError` if ``fabric`` was not generated.
     """
     import yaml
 

@@ -44,7 +44,8 @@ SM_FILES = (
 )
 YAML_SUFFIXES = (".yaml", ".yml")
 YAML_HEAD = re.compile(rb"^(?:topology|import)[ \t]*:", re.MULTILINE)
-"""A fabric.yaml has one of these keys at its top level; no other format has such a line."""
+"""Matches one of these keys at the top level of a fabric.yaml. Files of other formats have no such
+line."""
 IMPORT_KEYS = ("import", "ibnl", "node_name_map")
 
 
@@ -59,8 +60,8 @@ def is_fabric_yaml(path: str | Path) -> bool:
 
 
 def stated_name(path: str | Path) -> str:
-    """Return ``name:`` of the fabric.yaml at ``path``. If the file has no name, is not a
-    fabric.yaml or cannot be read, return its file name without suffixes."""
+    """Return ``name:`` of the fabric.yaml at ``path``. If the file has no name, cannot be read, or
+    is not a fabric.yaml, return its file name without suffixes."""
     from softib.plain_yaml import load_yaml
 
     name = None
@@ -75,19 +76,19 @@ def load_fabric_yaml(
     ibnl_dirs: Sequence[str | Path] = (),
     node_name_map: str | Path | None = None,
 ) -> ReadResult:
-    """Build the fabric that the file at ``path`` describes, including faults. The options go to the
-    reader of an imported dump unless the file sets them; a ``node_name_map`` also names the nodes
-    of a generated fabric. File names in it are relative to its directory (for standard input: to
-    the current directory).
+    """Build the fabric that the file at ``path`` describes, including faults. The options are
+    passed to the reader of an imported dump, unless the file sets them. A ``node_name_map`` also
+    names the nodes of a generated fabric. File names in the fabric file are relative to its
+    directory (for standard input: to the current directory).
 
     ``extra`` holds ``sm`` (the subnet manager's options, with absolute file names) and ``faults``
-    (the planted faults). ``problems`` are those of an imported dump. Raises :class:`InputError` (or
-    a subclass) in one line with file and line of the wrong key.
+    (the planted faults). ``problems`` are those of an imported dump. Raises :class:`InputError` or
+    a subclass with a one-line message that names the file and the line of the wrong key.
     """
     from softib.plain_yaml import load_yaml
 
     data, lines = load_yaml(Path(path))
-    file = Path(shown_name(path))  # in messages
+    file = Path(shown_name(path))  # the file's name in messages
     _lift_import(file, data, lines)
     spec = _checked(file, data, lines)
     folder = Path(path).parent
@@ -112,7 +113,8 @@ def load_fabric_yaml(
         with _at(file, lines, ("virtual_ports",)):
             give_virtual_ports(fabric, *plan_virtual_ports(fabric, spec.virtual_ports))
     planted = _plant(file, fabric, spec.faults, lines)
-    if node_name_map is not None and "import" not in spec.topology:  # faults use the generated node names
+    # only now, because faults refer to the generated names of nodes
+    if node_name_map is not None and "import" not in spec.topology:
         from softib.fabric.formats.node_name_map import apply
 
         result.problems += apply(fabric, node_name_map)
@@ -126,7 +128,7 @@ def load_fabric_yaml(
 
 
 def count(fabric: Fabric) -> dict[str, int | None]:
-    """Return the ``counts`` of :class:`ReadResult`, counted from the arrays."""
+    """Return ``counts``, as defined by :class:`ReadResult`, computed from the arrays."""
     a, b = fabric.cable_port[:, 0], fabric.cable_port[:, 1]
     complete = (a >= 0) & (b >= 0)
     loops = complete & (fabric.port_node[a] == fabric.port_node[np.maximum(b, 0)])
@@ -144,22 +146,22 @@ def count(fabric: Fabric) -> dict[str, int | None]:
 
 @contextmanager
 def _at(file: Path, lines: Any, path: tuple[str | int, ...]) -> Iterator[None]:
-    """Add file and line to errors raised inside: the line of ``path``, or of the parameter below it
-    that the error names."""
+    """Add file and line to an error that is raised inside: the line of ``path``, or if the error
+    names a parameter, the line of this parameter."""
     try:
         yield
     except SoftibError as error:
         parameter = getattr(error, "parameter", None)
         line = lines.of((*path, parameter) if parameter else path)
         message = f"{file}:{line}: {error}"
-        # UnknownName would build its text from parts. Its message is already complete, so it becomes a plain
-        # InputError.
+        # UnknownName builds its text from its arguments. This message is already complete, so it
+        # becomes a plain InputError.
         kind = InputError if isinstance(error, UnknownName) else type(error)
         raise kind(message) from None
 
 
 def _checked(file: Path, data: dict[str, Any], lines: Any) -> Any:
-    """Return the pydantic model of ``data``; raise the first error as one line."""
+    """Return the pydantic model of ``data``. Raise the first error with a one-line message."""
     from pydantic import ValidationError
 
     from softib.fabric.topologies.spec_models import FabricFile
@@ -175,7 +177,7 @@ def _checked(file: Path, data: dict[str, Any], lines: Any) -> Any:
 
 
 def _lift_import(file: Path, data: dict[str, Any], lines: Any) -> None:
-    """Expand ``import: FILE`` at the top, which is short for ``topology: {import: FILE}``."""
+    """Expand ``import: FILE`` at the top level, which is short for ``topology: {import: FILE}``."""
     if "import" not in data:
         return
     if "topology" in data:
@@ -191,7 +193,7 @@ def _path_of(error: Any) -> tuple[str | int, ...]:
 
 
 def _where(error: Any) -> str:
-    """Return the path of an error without the union member that pydantic appends to it."""
+    """Return the path of an error, without the member of a union that pydantic appends to it."""
     return ".".join(str(p) for p in _path_of(error) if not str(p).startswith(("float", "dict[", "constrained")))
 
 
@@ -281,7 +283,7 @@ def _imported(
 
 
 def _relative_to(folder: Path, name: str) -> Path:
-    """Return ``name`` relative to the directory of the fabric file."""
+    """Return ``name`` as a path relative to the directory of the fabric file."""
     return Path(os.path.normpath(folder / Path(name).expanduser()))
 
 

@@ -1,5 +1,5 @@
-"""Schema of the fabric file, checked by pydantic. Imported only when a fabric file is read
-(pydantic takes 0.1 s)."""
+"""Schema of the fabric file, which pydantic checks. This module is imported only when a fabric file
+is read, because the import of pydantic takes 0.1 s."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Metres = Annotated[float, Field(gt=0, le=40_000, allow_inf_nan=False)]
 
 
 class Part(BaseModel):
-    """Base class of every part: unknown keys are errors."""
+    """Base class of each part of the file: unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=False)
 
 
 class Cables(Part):
-    """``medium: auto`` selects the cheapest medium that reaches; ``length_m`` is one number, or a
-    number for each tier (``leaf-spine: 20``)."""
+    """Cables. ``medium: auto`` selects the cheapest medium that is long enough. ``length_m`` is one
+    number, or a number for each tier (``leaf-spine: 20``)."""
 
     medium: StrictStr = Field("auto", description="auto (by length), DAC, ACC, AOC, MMF, SMF or backplane")
     length_m: Metres | dict[StrictStr, Metres] | None = Field(
@@ -32,7 +32,7 @@ class Cables(Part):
 
 
 class _Sm(Part):
-    """Options of the subnet manager, under OpenSM's names where it has them.
+    """Options of the subnet manager, with OpenSM's name if OpenSM has the option.
 
     ``partitions``, ``root_guid_file``, ``cn_guid_file``, ``io_guid_file``, ``torus_config``,
     ``lfts_file`` are file names, relative to the fabric file; ``node`` is the adapter on which the
@@ -92,7 +92,7 @@ QOS_KEYS = tuple(
     for prefix in ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr")
     for name in ("high_limit", "vlarb_high", "vlarb_low", "sl2vl")
 )
-"""OpenSM's names of QoS options; values as in its options file."""
+"""QoS options, with OpenSM's names. Values are written as in OpenSM's options file."""
 CC_KEYS = (
     "cc_key",
     "cc_max_outstanding_mads",
@@ -122,7 +122,8 @@ CC_KEYS = (
         )
     ),
 )
-"""The same for congestion control."""
+"""Options of congestion control, with OpenSM's names. Values are written as in OpenSM's options
+file."""
 LINK_KEYS = (
     "m_key",
     "m_key_lease_period",
@@ -158,7 +159,7 @@ Sm: Any = create_model("Sm", __base__=_Sm, __doc__=_Sm.__doc__, **_OPTIONS)
 
 
 class VirtualPorts(Part):
-    """Virtual functions of the ports of a host."""
+    """Virtual functions of a host's ports."""
 
     functions: Annotated[StrictInt, Field(ge=1, le=255)] = Field(
         description="virtual functions of each port of the host"
@@ -172,7 +173,7 @@ Positive = Annotated[float, Field(gt=0, lt=1e9, allow_inf_nan=False)]
 
 
 class HostCosts(Part):
-    """Message costs of a host, if they differ from the defaults of its adapter's generation."""
+    """Message costs of a host. Missing values are the defaults of its adapter's generation."""
 
     pcie: Annotated[StrictStr, Field(pattern=r"^gen[1-6]x(1|2|4|8|16|32)$")] | None = Field(
         None, description="host interface of the adapters, for example gen4x16; a narrow one limits their data rate"
@@ -194,8 +195,8 @@ class HostCosts(Part):
 
 
 class FabricFile(Part):
-    """A whole fabric file. ``topology`` is checked against its kind's parameter table, each fault
-    against its kind."""
+    """A complete fabric file. ``topology`` is checked against the parameters of its kind, and each
+    fault against the keys of its kind."""
 
     name: StrictStr | None = Field(None, description="name of the fabric; by default that of the kind")
     generation: StrictStr | None = Field(
@@ -240,12 +241,13 @@ class FabricFile(Part):
     @field_validator("faults", mode="before")
     @classmethod
     def _none(cls, faults: Any) -> Any:
-        """Return an empty list for None, which is how a list is read in which every line is commented out."""
+        """Return an empty list for None, which YAML gives if every line of the list is commented
+        out."""
         return [] if faults is None else faults
 
 
 PARTS: dict[tuple[str, ...], type[Part]] = {(): FabricFile, ("cables",): Cables, ("sm",): Sm, ("hosts",): HostCosts}
-"""Part by its path in the file, for the names of known keys."""
+"""Part by its path in the file. Error messages list the keys of a part."""
 
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -257,16 +259,16 @@ TYPES = {
     "yes/no": ("boolean",),
     "text": ("string",),
 }
-"""JSON types of each form of a parameter."""
+"""JSON types by form of a parameter."""
 IMPORT = {"type": "object", "required": ["import"], "properties": {"import": {"type": "string"}}}
 OF_THE_FILE = ("name", "generation")
-"""Parameters at the top level of the file, for every kind."""
+"""Parameters of every kind that are at the top level of the file."""
 
 
 def fabric_schema() -> dict[str, Any]:
-    """Return the schema, draft 2020-12: the same keys, types and bounds as
-    :func:`softib.fabric.topologies.spec.load_fabric_yaml` checks (conditions on several values, for
-    example a radix too small for the hosts, are checked only by that function)."""
+    """Return the JSON Schema (draft 2020-12). It has the same keys, types and bounds as
+    :func:`softib.fabric.topologies.spec.load_fabric_yaml`. Only that function checks conditions on
+    several values, for example whether the radix is large enough for the hosts."""
     schema = FabricFile.model_json_schema()
     schema["properties"]["topology"] = {"oneOf": [*map(_kind, kinds().values()), IMPORT]}
     schema["properties"]["import"] = {"type": "string", "description": "short for topology: {import: FILE}"}

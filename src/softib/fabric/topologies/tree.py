@@ -1,10 +1,11 @@
-"""Shapes of fat trees and their wiring, for ``fat-tree`` and ``rail-optimized``.
+"""Shapes of fat trees, and the cabling of their tiers, for ``fat-tree`` and ``rail-optimized``.
 
 A tree is a PGFT(n; m; w; p) of Zahavi ("D-Mod-K routing providing non-blocking traffic for shift
-permutations on real life fat trees", CCIT report 776, 2010), which is the XGFT of Öhring et al.
+permutations on real life fat trees", CCIT report 776, 2010). A PGFT is the XGFT of Öhring et al.
 ("On generalized fat trees", IPPS 1995) with parallel cables: a node of tier i has ``m[i]``
-children, a node of tier i-1 has ``w[i]`` parents and ``p[i]`` cables to each. Tier 0 are the hosts.
-A k-ary n-tree (Petrini and Vanneschi, IPPS 1997) is m = w = (k, …) with w[1] = 1.
+children, a node of tier i-1 has ``w[i]`` parents, and ``p[i]`` cables lead to each parent. Tier 0
+consists of the hosts. A k-ary n-tree (Petrini and Vanneschi, IPPS 1997) is m = w = (k, …) with w[1]
+= 1.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ TIER_NAMES = ("host", "leaf", "spine", "core")
 
 
 def tier_name(level: int) -> str:
-    """Return the name stem of the switches of a tier (1 = leaf)."""
+    """Return the beginning of the names of a tier's switches (tier 1: leaf)."""
     return TIER_NAMES[level] if level < len(TIER_NAMES) else f"tier{level}"
 
 
 @dataclass(frozen=True)
 class TreeShape:
-    """``m``, ``w``, ``p`` are indexed by tier (0 = between hosts and leaves). ``leaves`` is the
-    number of leaves, filled from the left.
+    """The shape of a tree. ``m``, ``w`` and ``p`` are indexed by tier (0 = between hosts and
+    leaves). ``leaves`` is the number of leaves; they fill subtrees from the left.
 
-    ``first_up[t]`` is the portnum of the first uplink of a switch of tier t+1. The ports below it
-    are for children, used or not.
+    ``first_up[t]`` is the portnum of the first uplink of a switch of tier t+1. All ports below it
+    are for children, whether they are used or not.
     """
 
     m: tuple[int, ...]
@@ -47,14 +48,14 @@ class TreeShape:
         return len(self.m)
 
     def subtrees(self, level: int) -> int:
-        """Return the number of subtrees with roots at ``level`` (1 = leaves)."""
+        """Return the number of subtrees whose roots are at tier ``level`` (1 = leaves)."""
         count = self.leaves
         for m in self.m[1:level]:
             count = -(-count // m)
         return count
 
     def roots(self, level: int) -> int:
-        """Return the number of top switches of one subtree of ``level``."""
+        """Return the number of top switches of a subtree whose top tier is ``level``."""
         return math.prod(self.w[:level])
 
     def switches(self, level: int) -> int:
@@ -68,7 +69,7 @@ class TreeShape:
 
     @property
     def ports_used(self) -> int:
-        """Return the largest number of ports that a switch of this shape uses."""
+        """Return the largest number of ports that a switch of this tree uses."""
         up = [w * p for w, p in zip(self.w[1:], self.p[1:], strict=True)] + [0]
         first = [*self.first_up, 0]
         return max(
@@ -78,22 +79,22 @@ class TreeShape:
 
 
 def evenly_spread(children: int, up: int, down: int) -> int:
-    """Return the number of parents: the smallest s >= ceil(children * up / down) that divides
-    ``up``.
+    """Return the number of parents: the smallest s >= ceil(children * up / down) for which s
+    divides ``up``.
 
-    With this number, every child has the same number ``up // s`` of cables to each parent. It
-    reproduces the spine column of NVIDIA's DGX SuperPOD reference architecture (4, 8, 16, 16 for 8,
-    16, 24, 32 leaves of 64 ports, 32 up).
+    Then every child has ``up // s`` cables to each parent. This is the spine column of NVIDIA's DGX
+    SuperPOD reference architecture (4, 8, 16, 16 spines for 8, 16, 24, 32 leaves of 64 ports with
+    32 uplinks).
     """
     least = max(1, -(-children * up // down))
     return next(s for s in range(least, up + 1) if up % s == 0)
 
 
 def grow(radix: int, h: int, u: int, leaves: int, most: list[int], cables: list[int | None]) -> TreeShape:
-    """Return the tree over ``leaves`` leaves with ``h`` host ports and ``u`` uplinks, of switches
-    with ``radix`` ports. Switches between leaves and top have half their ports up and half down.
-    ``most`` and ``cables`` are by tier above the leaves: maximum children per switch, and parallel
-    cables to each parent (None: :func:`evenly_spread`).
+    """Return the tree of ``leaves`` leaves with ``h`` host ports and ``u`` uplinks each. Its
+    switches have ``radix`` ports. Switches between leaves and top use half their ports for uplinks.
+    ``most`` and ``cables`` have one entry per tier above the leaves: the maximum number of children
+    per switch, and the number of parallel cables to each parent (None: :func:`evenly_spread`).
     """
     m, w, p, first_up = [h], [1], [1], [h + 1]
     units, up = leaves, u
@@ -109,12 +110,12 @@ def grow(radix: int, h: int, u: int, leaves: int, most: list[int], cables: list[
 
 
 def wire_tree(b: Blueprint, shape: TreeShape, radix: int, pod_level: int) -> list[np.ndarray]:
-    """Add the switches of every tier and the cables between tiers; returns node indices by tier,
+    """Add the switches of every tier, and the cables between tiers. Return the nodes of each tier,
     leaves first.
 
-    Child ports ``1…`` hold the children in order (parallel cables side by side). Uplinks begin at
-    ``first_up``, with the parents in order. ``pod_level``: the tier whose subtrees are called pods
-    (label ``pod``).
+    Child ports begin at port 1 and are used by the children in order; parallel cables to one child
+    are adjacent. Uplinks begin at ``first_up``, with the parents in order. Subtrees whose top tier
+    is ``pod_level`` are pods (label ``pod``).
     """
     tiers: list[np.ndarray] = []
     for t in range(1, shape.levels + 1):
@@ -132,8 +133,8 @@ def _names(level: int, count: int) -> list[str]:
 
 
 def _wire_tier(b: Blueprint, shape: TreeShape, t: int, child: np.ndarray, parent: np.ndarray) -> None:
-    """Add the cables between tier t-1 and t: the roots at position k of each subtree are cabled to
-    parents k*w … k*w + w - 1."""
+    """Add the cables between tiers t-1 and t. The root at position k of each subtree is cabled to
+    its parents k*w … k*w + w - 1."""
     m, w, p = shape.m[t - 1], shape.w[t - 1], shape.p[t - 1]
     roots = shape.roots(t - 1)
     i = np.arange(len(child))[:, None, None]

@@ -1,13 +1,15 @@
 """The catalogue of devices: adapters, switches, Ethernet switches and cables, with a source for
-every figure.
+each figure.
 
-The rows are in the TOML files of this folder: ``figure = [value, "source"]``. They are read by
-checks, the simulator, the agents' firmware, the PCI tree of ``softib run`` and planning.
-``docs/devices.md`` lists them and counts the unknown figures. A figure that is absent is unknown
-and reads None. No one publishes some figures that softib needs; their source begins with ``assumed``. For a figure
-chosen by measurements, the source names the dataset after ``fitted``.
+The rows are in the TOML files of this folder: ``figure = [value, "source"]``. Checks, the
+simulator, the agents' firmware, the PCI tree of ``softib run`` and planning read them.
+``docs/devices.md`` lists the rows and counts the unknown figures. A figure that is absent is
+unknown, and its value is None. softib needs some figures that have not been published; their source
+begins with ``assumed``. If a figure was fitted to measurements, its source is ``fitted`` and the
+dataset.
 
-This module uses only the standard library: the package's build reads the catalogue before NumPy is installed.
+This module uses only the standard library, because the package's build reads the catalogue before
+NumPy is installed.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Part:
-    """A row of the catalogue. ``sources`` maps each known figure to its source; ``FIGURES`` names all figures with
-    their meaning."""
+    """A row of the catalogue. ``sources`` maps each known figure to its source. ``FIGURES`` maps
+    the name of each figure to its meaning."""
 
     FIGURES: ClassVar[Mapping[str, str]] = {}
 
@@ -56,9 +58,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Adapter(Part):
-    """A family of adapters (HCAs). ``generation``: the fastest 4x speed of a port; ``vendor``: the
-    company's current name; ``device_ids``: NodeInfo.DeviceID; ``typical_of``: the generations that
-    this row represents if a source names no device."""
+    """A family of adapters (HCAs). ``generation``: the fastest 4x speed of a port. ``vendor``: the
+    company's current name. ``device_ids``: values of NodeInfo.DeviceID. ``typical_of``: the
+    generations for which this row is used if the device is not known."""
 
     FIGURES: ClassVar = {
         "ports": "ports of a node (NodeInfo.NumPorts); a port of ConnectX-4 and later is a node of its own",
@@ -97,7 +99,8 @@ class Adapter(Part):
 
     @property
     def memory_gbps(self) -> float | None:
-        """Return ``host_gbps``, otherwise the rate of its PCIe; None if neither is known."""
+        """Return ``host_gbps`` if it is known, otherwise the rate of the adapter's PCIe. None if
+        neither is known."""
         if self.host_gbps is not None or self.pcie_generation is None or self.pcie_lanes is None:
             return self.host_gbps
         return pcie_gbps(self.pcie_generation, self.pcie_lanes)
@@ -105,7 +108,8 @@ class Adapter(Part):
 
 @dataclass(frozen=True)
 class Switch(Part):
-    """A switch chip. ``systems``: products built with this chip; the other fields are those of :class:`Adapter`."""
+    """A switch chip. ``systems``: products built with this chip. The other fields are those of
+    :class:`Adapter`."""
 
     FIGURES: ClassVar = {
         "radix": "external ports at the full speed",
@@ -139,7 +143,7 @@ class Switch(Part):
 
     @property
     def ports(self) -> int:
-        """External ports."""
+        """Number of external ports."""
         return self.radix
 
 
@@ -165,11 +169,13 @@ class EthernetSwitch(Part):
 
 @dataclass(frozen=True)
 class Cable(Part):
-    """A kind of cable: its ``medium`` (:class:`softib.fabric.columns.CableMedium`) at a ``generation``.
+    """A kind of cable: a ``medium`` (:class:`softib.fabric.columns.CableMedium`) of a
+    ``generation``.
 
-    ``orders`` maps items to the vendor's order numbers by maximum length: ``cable`` (between two
-    switches, or a switch and a host if cages have one port), ``splitter`` (one cage of a switch to
-    two hosts), ``cage`` and ``host`` (the transceivers of both ends) and ``fibre``.
+    ``orders`` maps each item to the vendor's order numbers by maximum length. Items are ``cable``
+    (between two switches, or between a switch and a host if cages have one port), ``splitter``
+    (from one cage of a switch to two hosts), ``cage`` and ``host`` (the transceivers of both ends),
+    and ``fibre``.
     """
 
     FIGURES: ClassVar = {
@@ -220,19 +226,19 @@ PART_BY_ID: dict[int, Adapter | Switch] = {
     **{number: part for part in ADAPTERS for number in part.device_ids},
     **{number: part for part in SWITCHES for number in part.device_ids},
 }
-"""NodeInfo.DeviceID → adapter or switch."""
+"""The adapter or switch with each NodeInfo.DeviceID."""
 ADAPTER_OF = {generation: part for part in ADAPTERS for generation in part.typical_of}
-"""Generation → its typical adapter."""
+"""The typical adapter of each generation."""
 SWITCH_OF = {generation: part for part in SWITCHES for generation in part.typical_of}
-"""Generation → its typical switch."""
+"""The typical switch of each generation."""
 
 
 PCIE_GBPS = {1: 2.0, 2: 4.0, 3: 8 * 128 / 130, 4: 16 * 128 / 130, 5: 32 * 128 / 130, 6: 64 * 242 / 256}
-"""Gb/s of a lane by generation, without the line code (8b/10b, 128b/130b, FLITs of 256 bytes; PCI
-Express base specification)."""
+"""Gb/s of a PCIe lane by generation, after line coding (8b/10b, 128b/130b, or FLITs of 256 bytes;
+PCI Express base specification)."""
 PCIE_PAYLOAD, PCIE_HEADERS = 512, 20
-"""Bytes of a PCIe packet: the largest payload (assumed; servers set 128 to 512), and its headers
-(framing 2, sequence 2, header 12, CRC 4)."""
+"""Bytes of a PCIe packet: the largest payload (assumed; servers set 128 to 512), and the headers
+(framing 2, sequence number 2, header 12, CRC 4)."""
 
 
 def pcie_gbps(generation: int, lanes: int) -> float:
@@ -241,10 +247,11 @@ def pcie_gbps(generation: int, lanes: int) -> float:
 
 
 def ethernet_switch(gbps: float) -> EthernetSwitch:
-    """Return the first switch whose ports run at ``gbps`` (within 2 %); the fastest switch for larger values."""
+    """Return the first switch whose ports run at ``gbps`` (within 2 %), or the fastest switch if no
+    port is that fast."""
     return next((p for p in ETHERNET_SWITCHES if p.gbps * 1.02 >= gbps), ETHERNET_SWITCHES[-1])
 
 
 def cable(medium: str, generation: str) -> Cable | None:
-    """Return the row of a medium at a generation, or None if there is none."""
+    """Return the row of ``medium`` at ``generation``, or None if the catalogue has none."""
     return next((c for c in CABLES if (c.medium, c.generation) == (medium, generation)), None)

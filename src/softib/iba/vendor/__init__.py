@@ -1,1 +1,2 @@
-"""Attributes and classes beyond the specification: those of Mellanox' devices, and softib's own."""
+"""Attributes and classes that the specification does not define: those of Mellanox' devices, and
+those that softib defines."""

@@ -3,15 +3,15 @@
 
 IDs and data layouts are those of NVIDIA's OpenSM (``iba/ib_types.h`` and
 ``opensm/osm_advanced_routing.h``, GPL or BSD). The bits of ``CapabilityMaskSMP`` are those of
-mstflint (GPL or BSD). OpenSM's headers do not define how AttributeModifier selects a block of
-groups, nor the order of bits in a port mask. Both are softib's choice and documented with the
-structures.
+mstflint (GPL or BSD). OpenSM's headers define neither how AttributeModifier selects a block of
+groups, nor the order of bits in a port mask. softib defines both; the structures document them.
 
-The AR table gives the state of each LID. ``STATIC``: packets leave only through the LID's port.
-``FREE``: the switch chooses a port of the LID's group for each packet. ``BOUNDED``: it chooses once
-per flow. If no port of the group is up, the port of the table is used. With ``fr_enabled``, a port
-of the table that is down is replaced by a port of the LID's group, even for ``STATIC`` (local
-repair). This is an assumption: the hardware meaning of the bit is not public.
+The AR table states the mode of each LID. ``STATIC``: packets leave only through the LID's port in
+the linear forwarding table. ``FREE``: the switch chooses a port of the LID's group for each packet.
+``BOUNDED``: it chooses one for each flow. If no port of the group is up, the port of the forwarding
+table is used. If ``fr_enabled`` is set and the port of the forwarding table is down, a port of the
+LID's group is used instead, even for ``STATIC`` (local repair). This is an assumption, because the
+meaning of the bit in hardware is not public.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ __all__ = [
 ]
 
 AR_GROUPS = 1024
-"""Groups of softib's switches (GroupCap; the field allows 4095). Group 0 stays empty, because a
-table of zeros refers to it."""
+"""Number of groups of softib's switches (GroupCap; the field allows 4095). Group 0 stays empty,
+because a table of zeros refers to it."""
 AR_LFT_BLOCK = 16
-"""LIDs of an ARLinearForwardingTable block."""
+"""Number of LIDs in an ARLinearForwardingTable block."""
 AR_GROUP_BLOCK = 2
-"""Groups in an ARGroupTable block if each group has one subgroup."""
+"""Number of groups in an ARGroupTable block if each group has one subgroup."""
 AR_GROUP_COPY_ENTRIES = 16
 BOUNDED, FREE, STATIC, HASH = 0, 1, 2, 3
-"""LID states. ``HASH`` (hash-based forwarding) is not supported here."""
+"""Modes of LIDs. softib does not support ``HASH`` (hash-based forwarding)."""
 STATE_SHIFT, GROUP_MASK = 14, 0x0FFF
 """Layout of the fabric's column ``ar_lft``: ``state << 14 | group``."""
 UD, RC, UC, DC = 1, 2, 4, 8
 """Bits of ``by_transport_disable``."""
 CAPABILITY_MODIFIER = 4
-"""AttributeModifier of GeneralInfo (0xff17) that selects ``CapabilityMaskSMP``."""
+"""AttributeModifier of GeneralInfo (0xff17) with which it returns ``CapabilityMaskSMP``."""
 
 
 class CapabilityMaskSMP(Structure, size=64, attr=0xFF17, section="Mellanox GeneralInfo, AttributeModifier 4; mstflint"):
-    """Vendor attributes of the subnet management class that a device supports (first word; bit 0 is
-    the lowest)."""
+    """Vendor attributes of the subnet management class that a device supports (the first word; bit
+    0 is the least significant)."""
 
     _reserved0 = reserved(22)
     is_extended_port_info_supported = field(1, "bit 9: MlnxExtPortInfo")
@@ -61,7 +61,8 @@ class CapabilityMaskSMP(Structure, size=64, attr=0xFF17, section="Mellanox Gener
 
 
 class ARInfo(Structure, size=64, attr=0xFF20, section="NVIDIA OpenSM ib_types.h, ib_ar_info_t"):
-    """Capabilities and settings of a switch's adaptive routing. A Set changes the fields marked (set)."""
+    """Capabilities and settings of a switch's adaptive routing. A Set changes only the fields
+    marked (set)."""
 
     _reserved0 = reserved(1)
     dyn_cap_calc_sup = field(1, "capacities depend on what is enabled")
@@ -106,16 +107,16 @@ class ARInfo(Structure, size=64, attr=0xFF20, section="NVIDIA OpenSM ib_types.h,
 
 
 class ARGroupTable(Structure, size=64, attr=0xFF21, section="NVIDIA OpenSM ib_types.h, ib_ar_group_table_t"):
-    """Two port masks of 256 bits. softib's choice: AttributeModifier is the block, which holds
-    groups 2 block and 2 block + 1. A mask is a big-endian number whose bit p is port p, like the
-    masks of SwitchCongestionSetting."""
+    """Two port masks of 256 bits. softib defines that AttributeModifier is the number of the block,
+    and that the block contains groups 2 * block and 2 * block + 1. A mask is a big-endian number in
+    which bit p is port p, like the masks of SwitchCongestionSetting."""
 
     sub_group_0 = array(32, 8, "ports of group 2 block")
     sub_group_1 = array(32, 8, "ports of group 2 block + 1")
 
 
 class ARLinearForwardingTableEntry(Structure, size=4, section="NVIDIA OpenSM ib_types.h, ib_ar_lft_entry_t"):
-    """Forwarding of packets to a LID."""
+    """How a switch forwards packets to one LID."""
 
     lid_state = field(2, "0 BOUNDED, 1 FREE, 2 STATIC, 3 hash-based (not supported)")
     _reserved0 = reserved(2)
@@ -125,13 +126,14 @@ class ARLinearForwardingTableEntry(Structure, size=4, section="NVIDIA OpenSM ib_
 
 
 class ARLinearForwardingTable(Structure, size=64, attr=0xFF23, section="NVIDIA OpenSM ib_types.h, ib_ar_lft_t"):
-    """A block of 16 LIDs, one ARLinearForwardingTableEntry each; AttributeModifier is the block (bits 0-23)."""
+    """A block of 16 LIDs, with one ARLinearForwardingTableEntry per LID. AttributeModifier is the
+    number of the block (bits 0-23)."""
 
     entry = array(AR_LFT_BLOCK, 32, "ARLinearForwardingTableEntry")
 
 
 class ARGroupTableCopy(Structure, size=64, attr=0xFFBD, section="NVIDIA OpenSM ib_types.h, ib_ar_group_copy_t"):
-    """Copy group AttributeModifier[11:0] to ranges of groups: 16 entries of (last, first); (0, 0)
-    means no range. Set only."""
+    """Copy the group in AttributeModifier[11:0] to ranges of groups: 16 entries of (last, first),
+    where (0, 0) means no range. Only Set is supported."""
 
     entry = array(AR_GROUP_COPY_ENTRIES, 32, "last group (16 bits), first group (16)")

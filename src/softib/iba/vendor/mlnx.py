@@ -1,7 +1,7 @@
-"""Mellanox' vendor class 0x0a, to the extent that infiniband-diags' ``vendstat`` publishes it.
+"""Mellanox' vendor class 0x0a, as far as infiniband-diags' ``vendstat`` documents it.
 
-Class version 1. Data begins at byte 24 of the MAD (vendor range 1), and its first eight bytes stay
-empty. Attributes without a public layout (0x91 on) are not included.
+The class version is 1. Data begins at byte 24 of the MAD (vendor range 1), and its first eight
+bytes are unused. Attributes whose layout is not public (0x91 and above) are not included.
 """
 
 from __future__ import annotations
@@ -33,26 +33,30 @@ __all__ = [
 
 ACCESS_REGISTER = 0x51
 CAPABILITY_AT, CAPABLE = 136, 1 << 20
-"""Byte of GeneralInfo (class 0x0a) that holds the capability mask, and the bit that announces this attribute.
+"""Offset of the capability mask in GeneralInfo (class 0x0a), and its bit for the attribute that
+reads registers.
 """
 REGISTER_AT = 36
-"""Byte of the MAD at which the register begins."""
+"""Offset of the register in the MAD."""
 BLOCK_SIZE = 220
 PPCNT, PDDR, PPHCR = 0x5008, 0x5031, 0x503E
-"""The three registers: counters of a port, its diagnostics, the ranges of its histogram."""
+"""The three registers that softib supports: counters of a port, its diagnostics, and the ranges of
+its histogram."""
 UNKNOWN_REGISTER, BAD_PARAMETER = 0x14, 0x1C
-"""MAD statuses for a register, and for an index, that the device does not have."""
+"""MAD status for a register that the device does not have, and for an index that it does not
+have."""
 MODULE_PAGE = 3
 HISTOGRAM_GROUP = 0x23
 KP4, LOW_LATENCY, KR4 = 1, 2, 3
-"""PPHCR.active_hist_type: RS(544,514); RS(272,257+1); RS(528,514)."""
+"""Values of PPHCR.active_hist_type: RS(544,514); RS(272,257+1); RS(528,514)."""
 BINS = 16
-"""Number of bins of a histogram that has one bin for each number of symbols that RS(544,514) can correct, 0 to 15.
+"""Number of bins in a histogram that has one bin for each number of symbols that RS(544,514) can
+correct, 0 to 15.
 """
 
 
 class PortRegister(Structure, size=8, section="mstflint: ppcnt_reg, pddr_reg, pphcr"):
-    """The beginning of each of the three registers: the port, and the group of counters or the page."""
+    """The beginning of each of the three registers: the port, and the counter group or page."""
 
     _reserved0 = reserved(8)
     local_port = field(8, "portnum")
@@ -66,8 +70,8 @@ class PortRegister(Structure, size=8, section="mstflint: ppcnt_reg, pddr_reg, pp
 
 
 class ModuleInfo(Structure, size=208, section="mstflint: pddr_module_info"):
-    """Page 3 of PDDR: identity and measurements of the module in a port (SFF-8636 / CMIS). Optical
-    power is in the unit that the request's ``module_info_ext`` selects. If all bytes are zero, no
+    """Page 3 of PDDR: identity and measurements of the module in a port (SFF-8636 / CMIS).
+    ``module_info_ext`` of the request selects the unit of optical power. If all bytes are zero, no
     module answered."""
 
     cable_technology = field(8, "SFF-8636 byte 147")
@@ -106,14 +110,14 @@ MODULE_LANES = 8
 
 
 class FecHistogram(Structure, size=168, section="mstflint: ppcnt_rs_fec_histograms_counters"):
-    """Group 0x23 of PPCNT: codewords by the number of symbols that RS-FEC corrected; bins as in
-    :class:`HistogramRanges`."""
+    """Group 0x23 of PPCNT: number of codewords by the number of symbols that RS-FEC corrected in
+    them. :class:`HistogramRanges` states the bins."""
 
     hist = array(21, 64, "codewords")
 
 
 class HistogramRanges(Structure, size=92, section="mstflint: pphcr"):
-    """PPHCR: the code of the histogram, and the range of each bin."""
+    """PPHCR: the code of the histogram and the range of each of its bins."""
 
     active_hist_type = field(4, "0 none, 1 RS(544,514), 2 RS(272,257+1), 3 RS(528,514)")
     _reserved0 = reserved(36)
@@ -131,10 +135,11 @@ VENDOR_DATA = 24
 CONFIG_SPACE_ACCESS = 0x50
 COUNTER_GROUP_INFO = 0x90
 IS3_DEVICE_ID = 47396
-"""InfiniScale III, whose configuration space holds PortXmitWait."""
+"""DeviceID of InfiniScale III, which provides PortXmitWait in its configuration space."""
 IS3_PORTS = 24
 XMIT_WAIT_ADDRESS, XMIT_WAIT_STEP = 0x10013C, 0x1000
-"""PortXmitWait of lane group k = 1…24 is at ADDRESS + k * STEP. Group 1 is port 4; after port 24 follows port 1."""
+"""PortXmitWait of lane group k = 1…24 is at ADDRESS + k * STEP. Group 1 belongs to port 4, group 2
+to port 5, and so on; port 1 follows port 24."""
 
 EXT_FW_DEVICES = (
     (0x0245, 0x0245),
@@ -146,12 +151,12 @@ EXT_FW_DEVICES = (
     (0x1003, 0x101B),
     (0xA2D2, 0xA2D2),
 )
-"""DeviceIDs (first, last) whose GeneralInfo has the extended firmware version in its middle:
+"""Ranges (first, last) of DeviceIDs whose GeneralInfo contains the extended firmware version:
 SwitchX, Switch-IB, Quantum, InfiniScale IV, ConnectX-3 to -6, BlueField."""
 
 
 class GeneralInfo(Structure, size=108, attr=0x17, section="vendstat: IS3 general information"):
-    """Part and firmware."""
+    """Identity and firmware of a device."""
 
     _reserved0 = reserved(64)
     hw_revision = field(16, "hardware revision")
@@ -178,7 +183,8 @@ class GeneralInfo(Structure, size=108, attr=0x17, section="vendstat: IS3 general
 
 
 class GeneralInfoExt(Structure, size=28, section="vendstat: IS4 extended firmware information"):
-    """On the devices of EXT_FW_DEVICES this follows ``ini_file_version`` and moves the software version back."""
+    """Extended firmware version. On the devices of EXT_FW_DEVICES, it follows ``ini_file_version``,
+    and the software version follows it."""
 
     major = field(32, "firmware version")
     minor = field(32, "firmware version")
@@ -186,7 +192,8 @@ class GeneralInfoExt(Structure, size=28, section="vendstat: IS4 extended firmwar
 
 
 class ConfigSpaceRecord(Structure, size=12, attr=CONFIG_SPACE_ACCESS, section="vendstat: config space access"):
-    """A record; up to 18 follow the eight empty bytes. AttributeModifier is 2 << 22 | records << 16."""
+    """A record of ConfigSpaceAccess. Up to 18 records follow the eight unused bytes.
+    AttributeModifier is 2 << 22 | records << 16."""
 
     address = field(32, "register")
     data = field(32, "its value")
@@ -194,7 +201,7 @@ class ConfigSpaceRecord(Structure, size=12, attr=CONFIG_SPACE_ACCESS, section="v
 
 
 class CounterGroupInfo(Structure, size=20, attr=COUNTER_GROUP_INFO, section="vendstat: IS4 counter group info"):
-    """Counters that must be selected in groups before they count."""
+    """Counters that count only after their group is selected."""
 
     _reserved0 = reserved(88)
     num_of_counter_groups = field(8, "groups")

@@ -1,13 +1,13 @@
-"""Replication between subnet managers: vendor class 0x0d (IBA 13.4.4 leaves 0x09 to 0x0f to
+"""Replication between subnet managers, in vendor class 0x0d (IBA 13.4.4 reserves 0x09 to 0x0f for
 vendors).
 
-IBA 14.4 lets managers elect a master, but does not define how a standby gets the master's state.
-**Class, attributes and layouts are softib's own**: no other manager supports them. Class version 1,
-GMPs on QP 1, no RMPP. Bytes 24-31 are the SM_Key.
+IBA 14.4 defines how managers elect a master, but not how a standby gets the master's state. **The
+class, attributes and layouts are defined by softib**: no other manager supports them. The class
+version is 1. MADs are GMPs on QP 1, without RMPP. Bytes 24-31 are the SM_Key.
 
-A standby reads its master's sequence number with Get(ReplicaState). The master then sends its
-records with Set(ReplicaRecords): all of them once, later only changes. Each MAD has the next
-sequence number, and the standby acknowledges it.
+A standby reads the sequence number of its master with Get(ReplicaState). The master then sends its
+records with Set(ReplicaRecords): first a copy of all records, later only changes. Each of these
+MADs has the next sequence number, and the standby acknowledges it.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ __all__ = [
 REPLICA_CLASS_VERSION = 1
 HEAD_AT, RECORDS_AT = 24, 56
 RECORD_OCTETS = 256 - RECORDS_AT
-"""Bytes of records in one MAD."""
+"""Number of bytes for records in one MAD."""
 STATE_ATTR, RECORDS_ATTR = 0x10, 0x11
-"""Attribute IDs of ReplicaState and ReplicaRecords. Both begin with a :class:`ReplicaHead`; in the
-second, records follow it."""
+"""Attribute IDs of ReplicaState and ReplicaRecords. Both begin with a :class:`ReplicaHead`. In
+ReplicaRecords, the records follow it."""
 
 
 class ReplicaFlag(IntEnum):
-    """``flags`` of ReplicaRecords."""
+    """Values of ``flags`` in ReplicaRecords."""
 
     FIRST = 1  # this MAD begins a full copy
     LAST = 2  # this MAD ends the full copy
 
 
 class ReplicaStatus(IntEnum):
-    """``state`` of an answer."""
+    """Values of ``state`` in an answer."""
 
     TAKEN = 0
-    REFUSED = 1  # the receiver is not a standby, or waits for a full copy
-    NO_MASTER = 2  # the request was for its state, but the receiver is no master
+    REFUSED = 1  # the receiver is not a standby, or needs a full copy first
+    NO_MASTER = 2  # the state was requested from a manager that is not the master
 
 
 class ReplicaHead(Structure, size=32, section="softib's own"):

@@ -1,9 +1,10 @@
-"""A Mellanox router's tables of the subnets behind it: vendor attributes of subnet management.
+"""A Mellanox router's tables of the subnets that it connects: vendor attributes of subnet
+management.
 
-Layouts as in the public headers of NVIDIA's OpenSM (``iba/ib_types.h``: ``ib_router_info_t``,
-``ib_rtr_adj_table_block_t``, ``ib_rtr_next_hop_table_block_t``) and of ibis
+The layouts are those of the public headers of NVIDIA's OpenSM (``iba/ib_types.h``:
+``ib_router_info_t``, ``ib_rtr_adj_table_block_t``, ``ib_rtr_next_hop_table_block_t``) and of ibis
 (``packets_layouts.h``), which agree. A site-local prefix is 0xfec0, 32 zero bits and a 16-bit
-subnet number (IBA 4.1.1). The table of adjacent subnets holds only this number.
+subnet number (IBA 4.1.1). The table of adjacent subnets contains only the subnet number.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from softib.iba.structure import Structure, field, reserved
 __all__ = ["ADJACENT_BLOCK", "NEXT_HOP_BLOCK", "SITE_LOCAL", "AdjacentSubnet", "NextHop", "RouterInfo"]
 
 SITE_LOCAL = 0xFEC0_0000_0000_0000
-"""Prefix of site-local GIDs of subnet number 0."""
+"""Prefix of site-local GIDs with subnet number 0."""
 ADJACENT_BLOCK, NEXT_HOP_BLOCK = 8, 4
-"""Records of one block of each table; AttributeModifier is the block."""
+"""Number of records in a block of each table. AttributeModifier is the number of the block."""
 
 
 class RouterInfo(Structure, size=64, attr=0xFFD0, section="Mellanox vendor attribute"):
@@ -45,7 +46,7 @@ class RouterInfo(Structure, size=64, attr=0xFFD0, section="Mellanox vendor attri
 
 
 class AdjacentSubnet(Structure, size=8, section="Mellanox vendor attribute 0xffd2"):
-    """A site-local subnet in which the router has a port: one record of eight."""
+    """A site-local subnet in which the router has a port. A block has eight of these records."""
 
     pkey = field(16, "P_Key of the router's port there")
     subnet_prefix = field(16, "number of the subnet")
@@ -54,7 +55,8 @@ class AdjacentSubnet(Structure, size=8, section="Mellanox vendor attribute 0xffd
 
 
 class NextHop(Structure, size=16, section="Mellanox vendor attribute 0xffd1"):
-    """A subnet that is reachable through the router: one record of four."""
+    """A subnet that the router can reach through another router. A block has four of these
+    records."""
 
     subnet_prefix = field(64, "prefix of its GIDs")
     weight = field(8, "of this path among several")

@@ -1,14 +1,15 @@
 """Aggregation trees (SHARP): the aggregation management class 0x0b.
 
-The class and its attribute IDs are public, but no layout was found under an open licence. **Every
-layout here is softib's own**, following the description of the protocol by Graham et al. ("Scalable
+The class and its attribute IDs are public, but no layout was found under an open licence. **softib
+defines every layout here**, following the description of the protocol by Graham et al. ("Scalable
 Hierarchical Aggregation Protocol (SHArP): A Hardware Architecture for Efficient Data Reduction",
-COMHPC 2016). Aggregation nodes are joined to trees by reliable connections between QPs. A tree has
-one root; each of its nodes has a parent and children. A job gets a tree and a quota of its
-resources. A manager for the real class does not support these devices, and softib's manager does
-not support real ones.
+COMHPC 2016). Reliable connections between QPs join aggregation nodes to trees. A tree has one root;
+each of its nodes has a parent and children. A job gets a tree and a quota of the tree's resources.
+So a manager for NVIDIA's devices does not work with softib's devices, and softib's manager does not
+work with NVIDIA's devices.
 
-Class version 1. Data begins at byte 64 of the MAD. Bytes 24-31 are the key of the class, which no device checks.
+The class version is 1. Data begins at byte 64 of the MAD. Bytes 24-31 are the key of the class,
+which softib's devices do not check.
 """
 
 from __future__ import annotations
@@ -31,23 +32,25 @@ __all__ = [
 
 SHARP_CLASS_VERSION = 1
 SHARP_TREES, SHARP_CHILDREN, SHARP_QPS = 1024, 64, 4096
-"""Capacity of an aggregation node's tables: trees (IDs from 0), children of a tree, QPs (QPNs from 1; 0 is none)."""
+"""Capacity of an aggregation node's tables: number of trees (IDs from 0), children of a tree, and
+QPs (QPNs from 1; 0 means none)."""
 CHILD_BLOCK = 32
-"""Children of a TreeConfig block."""
+"""Number of children in a TreeConfig block."""
 DISABLED, ENABLED = 0, 1
 """Values of ``tree_state`` and ``qp_state``."""
 LATENCY, STREAMING = 0, 1
-"""Kinds of trees. LATENCY (LLT): many small reductions at a time. STREAMING (SAT): streaming
-aggregation of large ones, which uses the whole data path of a switch."""
+"""Kinds of trees. LATENCY (LLT): many small reductions at the same time. STREAMING (SAT): streaming
+aggregation of large reductions, which uses the whole data path of a switch."""
 
 
 OTHER_TREES = 63
-"""Number of trees of an aggregation node in a switch that :mod:`softib.iba.catalogue` does not list; assumed.
+"""Number of trees of an aggregation node if its switch is not in :mod:`softib.iba.catalogue`;
+assumed.
 """
 
 
 class ANInfo(Structure, size=32, attr=0x20, section="softib's own"):
-    """Capabilities of an aggregation node. Get only."""
+    """Capabilities of an aggregation node. Only Get is supported."""
 
     tree_cap = field(16, "trees; tree IDs are 0 … tree_cap - 1")
     streaming_tree_cap = field(16, "streaming trees that may be enabled at a time")
@@ -62,7 +65,7 @@ class ANInfo(Structure, size=32, attr=0x20, section="softib's own"):
 
 
 class QPAllocation(Structure, size=16, attr=0x21, section="softib's own"):
-    """Reserve QPs. A Get returns the QPs in use."""
+    """Reservation of QPs. A Get returns the QPs in use."""
 
     release = field(8, "Set: 1 = first disable all trees of the node and free all its QPs")
     _reserved0 = reserved(8)
@@ -72,7 +75,7 @@ class QPAllocation(Structure, size=16, attr=0x21, section="softib's own"):
 
 
 class QPCConfig(Structure, size=16, attr=0x22, section="softib's own"):
-    """Context of the QP in AttributeModifier: the destination of its connection."""
+    """Context of the QP in AttributeModifier, with the destination of its connection."""
 
     qp_state = field(8, "0 disabled, 1 enabled")
     mtu = field(4, "MTU code of the path")
@@ -85,9 +88,9 @@ class QPCConfig(Structure, size=16, attr=0x22, section="softib's own"):
 
 
 class TreeConfig(Structure, size=144, attr=0x23, section="softib's own"):
-    """The part of one tree that is at a node. AttributeModifier: tree ID in bits 0-15, block of
-    children in bits 16-23. A Set of block 0 also sets the head; a Set of another block changes only
-    the children of that block."""
+    """The part of one tree that one node has. AttributeModifier: tree ID in bits 0-15, block of
+    children in bits 16-23. A Set of block 0 also writes the head of the attribute; a Set of another
+    block changes only the children in that block."""
 
     tree_state = field(8, "0 disabled, 1 enabled")
     kind = field(8, "0 latency, 1 streaming")
@@ -98,7 +101,7 @@ class TreeConfig(Structure, size=144, attr=0x23, section="softib's own"):
 
 
 class QuotaConfig(Structure, size=16, attr=0x24, section="softib's own"):
-    """A job's quota of the tree in AttributeModifier."""
+    """A job's quota of the tree whose ID is AttributeModifier."""
 
     groups = field(32, "groups (communicators)")
     osts = field(32, "outstanding operations")

@@ -1,18 +1,18 @@
 """Virtual ports of a Mellanox HCA: vendor attributes of subnet management.
 
-Layouts as in ibis (``packets_layouts.h``: ``SMP_VirtualizationInfo``, ``SMP_VPortInfo``,
-``SMP_VNodeInfo``, ``SMP_VPortState``). The layout of VNodeInfo in NVIDIA's OpenSM
-(``iba/ib_types.h``) agrees. Attribute IDs are those in ibis' attribute list; those of
-VirtualizationInfo, VPortInfo, VPortState and VPortGUIDInfo are also in ``ib_types.h``.
+The layouts are those of ibis (``packets_layouts.h``: ``SMP_VirtualizationInfo``, ``SMP_VPortInfo``,
+``SMP_VNodeInfo``, ``SMP_VPortState``). NVIDIA's OpenSM (``iba/ib_types.h``) has the same layout of
+VNodeInfo. Attribute IDs are those in ibis' list of attributes; ``ib_types.h`` also has those of
+VirtualizationInfo, VPortInfo, VPortState and VPortGUIDInfo.
 
-NVIDIA's OpenSM also describes their meaning: ``osm_vport.h`` (the LID of a virtual port),
-``osm_virt_mgr.h`` (stages of a sweep; VPortStateChange is read between sweeps). VPortPKeyTable has
-the blocks of P_KeyTable (ibdiagnet's ``addSMPVPortPKeyTable``), and VNodeDescription those of
-NodeDescription.
+NVIDIA's OpenSM also documents their meaning: ``osm_vport.h`` (the LID of a virtual port) and
+``osm_virt_mgr.h`` (stages of a sweep; VPortStateChange is read between sweeps). Blocks of
+VPortPKeyTable have the layout of P_KeyTable (ibdiagnet's ``addSMPVPortPKeyTable``), and
+VNodeDescription has that of NodeDescription.
 
-No public source defines the following, so they are softib's choice: the numbers in
-AttributeModifier (:func:`vport_modifier`), VPortGUIDInfo (as GUIDInfo), the fields that a Set
-writes, clearing VPortStateChange by writing 1 (as in SwitchInfo), and trap 1144.
+No public source defines the following, so softib defines it: the numbers in AttributeModifier
+(:func:`vport_modifier`), VPortGUIDInfo (laid out like GUIDInfo), the fields that a Set writes, how
+VPortStateChange is cleared (by writing 1, as in SwitchInfo), and trap 1144.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ __all__ = [
 ]
 
 VIRTUALIZATION_SUPPORTED = 15
-"""Bit of GeneralInfo's CapabilityMask (0xff17) of a device with virtual ports
+"""Bit of GeneralInfo's CapabilityMask (0xff17) that is set if a device has virtual ports
 (``IB_GENERAL_INFO_VIRTUALIZATION_SUPPORTED_BIT``)."""
 VPORT_STATES = 128
-"""States in one block of VPortState."""
+"""Number of states in one block of VPortState."""
 VPORT_GUIDS, VPORT_PKEYS = 8, 32
-"""Entries of a block of VPortGUIDInfo and of VPortPKeyTable."""
+"""Number of entries in a block of VPortGUIDInfo, and of VPortPKeyTable."""
 VPORT_STATE_CHANGE = 1144
-"""Trap: a virtual port came up or went down."""
+"""Number of the trap that reports that a virtual port came up or went down."""
 
 
 def vport_modifier(index: Any, block: Any = 0) -> Any:
-    """Return the AttributeModifier of VPortGUIDInfo and VPortPKeyTable: the index in the upper
-    half, the block in the lower half, as in P_KeyTable. For VPortInfo, VNodeInfo and
-    VNodeDescription it is the index; for VPortState, the block. The physical port is the one that
-    the SMP enters."""
+    """Return the AttributeModifier of VPortGUIDInfo and VPortPKeyTable: the index in the upper half
+    and the block in the lower half, as in P_KeyTable. For VPortInfo, VNodeInfo and
+    VNodeDescription, AttributeModifier is the index; for VPortState, it is the block. The SMP
+    always concerns virtual ports of the physical port at which it arrives."""
     return index << 16 | block
 
 
 class VirtualizationInfo(Structure, size=64, attr=0xFFB0, section="Mellanox vendor attribute"):
-    """The number of virtual ports of a port, and whether virtualization is enabled."""
+    """The number of a port's virtual ports, and whether virtualization is enabled."""
 
     vport_cap = field(16, "highest possible index of a virtual port")
     vport_index_top = field(16, "highest index of an enabled one")
@@ -96,7 +96,7 @@ class VNodeInfo(Structure, size=64, attr=0xFFB2, section="Mellanox vendor attrib
 
 
 class VPortState(Structure, size=64, attr=0xFFB3, section="Mellanox vendor attribute"):
-    """States of 128 virtual ports in a block."""
+    """States of the 128 virtual ports in a block."""
 
     vport_state = array(128, 4, "as VPortInfo's")
 
@@ -114,7 +114,7 @@ class VPortPKeyTable(Structure, size=64, attr=0xFFB6, section="Mellanox vendor a
 
 
 class TrapVPortStateChange(Structure, size=54, section="trap 1144, softib's own definition"):
-    """The states of a port's virtual ports changed: VPortState has them."""
+    """The states of a port's virtual ports changed. VPortState holds the new states."""
 
     _reserved0 = reserved(16)
     lid = field(16, "LID of the port")

@@ -1,8 +1,8 @@
-"""An acceptance run: runs every batch of its plan in turn and records it in the journal; later batches
-omit hosts that fail.
+"""An acceptance run: it runs the batches of its plan one after another, and records the results in the journal. Hosts
+that fail are left out of later batches.
 
-Before the first batch, each host is checked alone: it must answer and have perftest. A failure
-there is thus known to be the host's.
+Before the first batch, each host is checked alone: it must answer and have perftest. If this check fails, the host is
+at fault.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ ARE_THERE = 'for p; do command -v "$p" >/dev/null || { echo "$p: not found; inst
 
 
 def unfit_hosts(launcher: Launcher, ports: Sequence[HostPort], programs: Sequence[str]) -> dict[str, str]:
-    """Maps each of the hosts of ``ports`` that cannot measure to the reason. This takes at most
-    :data:`LIMIT_S` for each :data:`AT_ONCE` hosts."""
+    """Return the hosts of ``ports`` that cannot measure, each with the reason. This takes at most :data:`LIMIT_S` per
+    :data:`AT_ONCE` hosts."""
     waiting = list({p.host: p for p in ports}.values())[::-1]
     begun: list[tuple[HostPort, Program, float]] = []
     unfit: dict[str, str] = {}
@@ -79,12 +79,12 @@ def _why(launcher: Launcher, at: HostPort, program: Program) -> str:
 
 
 SPAN = 2000
-"""Ports used in rotation, so that a closed port has time to become free (TIME_WAIT)."""
+"""Number of TCP ports that are used in rotation, so that a closed port has time to become free (TIME_WAIT)."""
 
 
 def exchange_ports(base: int, here: bool, skip: int = 0) -> Iterator[int]:
-    """Yield ports from ``base`` on cyclically, without the first ``skip``; if the servers run ``here``,
-    ports in use on this machine are skipped."""
+    """Yield TCP ports in rotation, beginning ``skip`` ports after ``base``. If the servers run ``here``, ports that are
+    in use on this machine are left out."""
     span = min(SPAN, 65536 - base)
     first = skip % span
     while True:
@@ -109,13 +109,13 @@ OVERHEAD_S = 30.0
 """Seconds that a program may take in addition to :data:`SLOWEST` times its expected time."""
 SLOWEST = 30.0
 STRIKES = 3
-"""A host is omitted after it failed with this number of partners, even if no failure was certainly its own.
+"""A host that has failed with this number of partners is left out, even if no failure was certainly its fault.
 """
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """A pair of a batch: rows of the ports, and the expected bytes, iterations and seconds."""
+    """A pair of a batch: the rows of its two ports, the bytes and iterations to measure, and the expected seconds."""
 
     source: int
     target: int
@@ -154,7 +154,7 @@ def run_campaign(
     extra: tuple[str, ...] = (),
 ) -> None:
     """Run the batches that are not in the journal yet. ``progress`` is called with the number of
-    batches that are done, of all batches, and the seconds that the rest is expected to take.
+    batches that are done, the number of all batches, and the seconds that the remaining ones are expected to take.
     ``extra``: further arguments of perftest."""
     done = {(e["round"], e["test"], *pair[:2]) for e in journal.entries for pair in e["values"]}
     # Servers of a run that died may still listen on hosts, so a resumed run uses ports after theirs.
@@ -252,7 +252,8 @@ def _run(
 def _leave_out(
     entry: dict[str, Any], ports: Sequence[HostPort], out: dict[str, str], strikes: dict[int, set[int]]
 ) -> None:
-    """Omit hosts that failed alone, or that failed with several partners and never succeeded."""
+    """Leave out hosts whose failure was their own fault, and hosts that failed with several partners and never
+    succeeded."""
     for source, target, _ in entry["values"]:
         strikes.pop(source, None)
         strikes.pop(target, None)

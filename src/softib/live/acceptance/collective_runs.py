@@ -16,7 +16,7 @@ OUTPUT_MOST = 16 << 20
 """Largest output in characters."""
 LOOK_S = 0.1
 REASON_LINES = 3
-"""Number of lines of output in a message: mpirun wraps its messages."""
+"""Number of lines of output that an error message quotes. It is more than one because mpirun wraps its messages."""
 
 
 class BenchmarkRun(NamedTuple):

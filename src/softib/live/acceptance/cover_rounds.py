@@ -13,15 +13,15 @@ from softib.live.acceptance.perftest import Run
 __all__ = ["CoverReadings", "cover_round"]
 
 DEPTH, MOST_DEPTH = 16, 512
-"""Number of messages that each sender has posted, and its maximum on a running fabric."""
+"""Number of messages that each sender keeps posted, and the maximum of this number on a running fabric."""
 QUEUE_S = 0.25
-"""Time for which a sender on a running fabric has posted messages in advance. It is longer than a
-sender waits for a processor, and short compared with a round, because flows that share links by
-adaptive routing take turns in periods of this length."""
+"""Seconds of sending for which a sender on a running fabric posts messages in advance. This is longer than a sender
+waits for a processor. It is short compared with a round, because with adaptive routing flows that share links take
+turns in periods of this length."""
 STARTS_S = 90.0
-"""Seconds from the start of the programs until counters are watched, whether or not all programs send."""
+"""Seconds after the start of the programs at which the readings begin even if not all programs send."""
 LOOK_S = 0.5
-"""Seconds between two checks of programs and counters until then."""
+"""Seconds between two checks whether all programs send."""
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ def cover_round(
     """Return the readings over ``seconds`` (about one per second, at least two), and the error of
     each pair.
 
-    Each pair sends messages of ``size`` bytes one way until the last reading is there. The first
+    Each pair sends messages of ``size`` bytes one way until the last reading has been taken. The first
     reading is taken when ``all_send`` accepts the two readings before it, because a program does
     not report when it starts to send. ``extra``: further arguments of perftest. ``gbps``: expected
     rate of a sender.

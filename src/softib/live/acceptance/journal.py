@@ -20,7 +20,7 @@ VERSION = 1
 
 
 class JournalContent(NamedTuple):
-    """What a journal holds."""
+    """The content of a journal."""
 
     plan: dict[str, Any]
     entries: list[dict[str, Any]]
@@ -70,7 +70,7 @@ class Journal:
                 f"another --journal"
             )
         self.entries = entries
-        self._write([before, *entries])  # without a line that was cut off
+        self._write([before, *entries])  # this removes a line that was cut off
 
     def _write(self, rows: list[Any]) -> None:
         assert self._path is not None

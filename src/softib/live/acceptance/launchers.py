@@ -43,7 +43,7 @@ class Program:
 
     @property
     def code(self) -> int | None:
-        """Exit code; None while it runs, 127 if it could not start."""
+        """The exit code; None while the process runs, 127 if it could not be started."""
         return 127 if self.process is None else self.process.poll()
 
     @property
@@ -53,7 +53,7 @@ class Program:
         return self.missing or self._file.read().decode("utf-8", "replace")
 
     def end(self) -> None:
-        """Stop it and its children, if it still runs."""
+        """Stop the process and its children, if it still runs."""
         if self.process is not None and self.process.stdin is not None:
             self.process.stdin.close()
         if self.process is not None and self.process.poll() is None:
@@ -82,7 +82,8 @@ SSH = (
     "-o",
     "ServerAliveCountMax=3",
 )
-"""No prompt at a terminal, and no endless waiting for a host that is off or goes off later."""
+"""Options with which ssh never asks at a terminal, and never waits without end for a host that is off or goes off
+later."""
 WHILE_CONNECTED = (
     'exec 3<&0; "$@" </dev/null 3<&- & p=$!; (exec >/dev/null 2>&1; read -r _ <&3; kill "$p") & w=$!; '
     'wait "$p"; c=$?; kill "$w" 2>/dev/null; kill -- "-$p" 2>/dev/null; exit "$c"'
@@ -95,14 +96,13 @@ NOT_REACHED = {"ssh": 255}
 """Exit code of a launcher that did not reach the host (ssh(1): 255)."""
 
 ALLOCATION_ENDED = ("has expired", "invalid job id", "has been revoked", "job/step already completing or completed")
-"""The message of srun inside an allocation that was cancelled or whose time has run out (Slurm
-22.05): no host is at fault."""
+"""Messages of srun in an allocation that was cancelled or has expired (Slurm 22.05). Then no host is at fault."""
 
 
 @dataclass(frozen=True)
 class HostPort:
-    """A port to measure from: ``node`` (NodeDescription), ``host`` (its name for the launcher), ``device`` ("": the
-    first), ``portnum``."""
+    """A port that takes part in measurements: ``node`` (NodeDescription), ``host`` (its name for the launcher),
+    ``device`` ("": the first adapter), ``portnum``."""
 
     node: str
     host: str
@@ -112,7 +112,7 @@ class HostPort:
 
 @dataclass(frozen=True)
 class Launcher:
-    """``name`` of :data:`LAUNCHERS`; ``fabric``: the running fabric of ``local``; ``ssh_config``:
+    """``name`` of :data:`LAUNCHERS`; ``fabric``: the running fabric, for ``local``; ``ssh_config``:
     ssh's configuration file ("": the user's)."""
 
     name: str
@@ -122,7 +122,7 @@ class Launcher:
     def command(self, at: HostPort, program: list[str], limit_s: float) -> list[str]:
         """Return the command on this machine that runs ``program`` at ``at``, for at most
         ``limit_s`` seconds there (timeout(1)). With ssh, it also ends when its standard input here
-        ends, so that must be a pipe."""
+        ends, so the standard input must be a pipe."""
         bounded = ["timeout", "-k", "2", f"{limit_s:.0f}", *program]
         if self.name == "ssh":
             configured = ["-F", self.ssh_config] if self.ssh_config else []
@@ -138,14 +138,14 @@ class Launcher:
         return "127.0.0.1" if self.name == "local" else at.host
 
     def device(self, at: HostPort) -> str:
-        """Return the adapter to name in the command; a node of a running fabric shows a program
-        only its own adapter."""
+        """Return the adapter to name in the command. On a node of a running fabric it is not named, since a program
+        sees only one adapter there."""
         return "" if self.name == "local" else at.device
 
 
 def launcher_named(name: str, fabric: str = "", ssh_config: str = "") -> Launcher:
-    """Raises :class:`UnknownName` for another name, and :class:`InputError` for an ssh configuration that cannot be
-    read, or that is not for this launcher."""
+    """Return the launcher ``name``. Raises :class:`UnknownName` if there is none with this name, and
+    :class:`InputError` if the ssh configuration cannot be read, or if this launcher does not use one."""
     if name not in LAUNCHERS:
         raise UnknownName("launcher", name, LAUNCHERS)
     if ssh_config and name != "ssh":

@@ -1,5 +1,5 @@
-"""Runs pairs of perftest programs at the same time: servers first, then clients, and the outcome of each pair;
-other pairs may load the fabric meanwhile."""
+"""Runs pairs of perftest programs at the same time, servers first and then clients, and returns the outcome of each
+pair. Other pairs may load the fabric meanwhile."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ HOST_FAULTS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """``value`` of the pair; or None, with ``reason`` and ``end``. ``end`` is 0 if the source
-    failed, 1 if the target failed, -1 if neither alone is at fault."""
+    """The outcome of a pair. ``value`` is the measurement; None if the pair failed for ``reason``. Then ``end`` is 0 if
+    the source is at fault, 1 if the target is, and -1 if it is unknown which."""
 
     value: float | None
     end: int = -1
@@ -101,7 +101,7 @@ class PairPrograms:
 
     def _client_failed(self) -> Outcome:
         assert self.client is not None
-        if self.server.code not in (None, 0):  # the server ended first, otherwise it would have served the client
+        if self.server.code not in (None, 0):  # the server failed first
             return self._failed(self.server, 1)
         return self._failed(self.client, 0)
 
@@ -118,7 +118,7 @@ class PairPrograms:
         return Outcome(None, end if any(f in reason.lower() for f in HOST_FAULTS) else -1, reason)
 
     def end(self) -> None:
-        """End everything of the pair."""
+        """End both programs of the pair."""
         for program in (self.client, self.server):
             if program is not None:
                 program.end()
@@ -161,10 +161,10 @@ def run_pairs(
 LOAD_SIZE = 1 << 16
 """Bytes of a message of the load."""
 LOAD_DEPTH = 4
-"""Number of messages that a program of the load has posted. 256 KiB are more than an XDR link
-carries in 2 us, and cause little waiting if links serve whole messages (``--pace``)."""
+"""Number of messages that a program of the load keeps posted. Their 256 KiB are more than an XDR link carries in 2 us,
+but delay other messages only a little if links serve whole messages (``--pace``)."""
 ENDLESS = 20_000_000
-"""Number of iterations if perftest does not permit a duration (``-e``): 1.3 TB in each direction."""
+"""Number of iterations (1.3 TB in each direction) if perftest does not permit a duration, which is so with ``-e``."""
 SETTLE_S = 1.0
 """Seconds from the start of the last client of the load until it counts as sending: perftest does
 not report when it begins."""
@@ -189,7 +189,8 @@ def run_under_load(
     """Return the outcome of each of ``pairs``, which run while ``loads`` send, and the number of
     loads that still sent at the end.
 
-    A load pair that fails does not affect the others; if no load is left, the pairs get a reason and no value.
+    A load pair that fails does not affect the others; if all load pairs have failed, the measured pairs get a reason
+    and no value.
     """
     started: list[PairPrograms] = []
     try:

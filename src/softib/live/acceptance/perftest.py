@@ -27,8 +27,9 @@ _NOISE = re.compile(
 
 @dataclass(frozen=True)
 class Run:
-    """A run of a program of perftest between two ports: ``latency``, ``both`` ways, ``size`` bytes,
-    ``iterations`` (0: not given), TCP ``port`` of the exchange."""
+    """A run of one of perftest's programs between two ports. ``latency``: it measures latency, not bandwidth. ``both``:
+    it sends both ways. ``size``: bytes of a message. ``iterations``: 0 if not given. ``port``: the TCP port over which
+    both ends exchange addresses."""
 
     program: str
     latency: bool
@@ -40,7 +41,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """``ib_write_bw``."""
+        """The program, for example ``ib_write_bw``."""
         return f"ib_{self.program}_{'lat' if self.latency else 'bw'}"
 
 

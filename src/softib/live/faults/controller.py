@@ -42,14 +42,14 @@ AMOUNTS: dict[str, tuple[str, Callable[[LinkFaults, int, float, int], None]]] = 
     "weak-laser": ("db", LinkFaults.fade),
     "flow-control": ("share", LinkFaults.leave_out),
 }
-"""Faults that are one number (0 removes them) → the option with that number, and the function that
-injects the fault."""
+"""Kinds of fault whose only parameter is a number (0 removes the fault) → the option with that number, and the function
+that injects the fault."""
 TRAINING_PS = PS
-"""Time for which a link polls and trains before it is up again: 1 s, long enough to be seen as down."""
+"""Time for which a link polls and trains before it is up again: 1 s, so that observers can see it down."""
 
 
 class FaultController:
-    """Faults of the fabric of ``router``. All of it runs in the daemon's thread."""
+    """Injects and removes faults in the fabric of ``router``. All methods run in the daemon's thread."""
 
     def __init__(self, router: MadRouter, clock: Callable[[], int] = clock_ps):
         self.router, self.fabric, self.faults, self.clock = router, router.fabric, router.plane.faults, clock
@@ -68,13 +68,13 @@ class FaultController:
             if port >= 0 and f.port_peer[port] >= 0:
                 self.planted.add("ber", port, {"ber": float(f.cable_ber[cable])}, self.clock())
 
-    # -- orders --
+    # -- requests --
 
     def do(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Carry out ``request``: ``kind`` (one of :data:`~softib.live.faults.options.KINDS`),
+        """Execute ``request``, which has ``kind`` (one of :data:`~softib.live.faults.options.KINDS`),
         ``where``, and its options.
 
-        Raises :class:`InputError` in one line if it cannot be carried out; then no change is made.
+        Raises :class:`InputError` in one line if it cannot be executed; then nothing is changed.
         """
         kind = request.get("kind")
         if not isinstance(kind, str) or kind not in KINDS:
@@ -96,8 +96,8 @@ class FaultController:
         locations = list(dict.fromkeys(p for one in given for p in locations_of(self.fabric, str(one), of_node)))
         rows = [
             node_at(self.fabric, p) if of_node else self._place(kind, p) for p in locations
-        ]  # before anything is changed
-        self.router.fold(now_ps)  # applications lost this much on the links as they were until now
+        ]  # checked before anything is changed
+        self.router.fold(now_ps)  # count the packets that applications have lost so far, before the link changes
         replies = [self._orders()[kind](row, options, now_ps) for row in rows]
         self._changed(now_ps)
         if kind == "clear":
@@ -167,8 +167,8 @@ class FaultController:
         self._at(due_ps + period_ps, lambda now: self._flap_on(fault, due_ps + period_ps, now))
 
     def _amount(self, kind: str, port: int, options: dict[str, Any], now_ps: int) -> FaultReply:
-        """Return a fault of :data:`AMOUNTS`; faults that make bit errors reply with the
-        consequences of these."""
+        """Inject a fault of :data:`AMOUNTS`, and return the reply. If the fault makes bit errors, the reply has their
+        expected effect."""
         option, plant = AMOUNTS[kind]
         plant(self.faults, port, float(options[option]), now_ps)
         self.planted.forget(kind, port)
@@ -233,10 +233,10 @@ class FaultController:
         self.planted.add("sys-guid", node, options, now_ps)
         return FaultReply(node=self.fabric.node_name(node), sys_guid=options["guid"])
 
-    # -- healing --
+    # -- removal --
 
     def _clear(self, fault: Fault, now_ps: int) -> ActiveFault:
-        """Undo one fault. Return it in its earlier form."""
+        """Undo one fault. Return its description from before."""
         cleared, row = fault.described(now_ps), fault.row
         fault.over = True
         self.planted.forget(fault.kind, row)
@@ -271,7 +271,7 @@ class FaultController:
         heapq.heappush(self._later, (due_ps, next(self._order), action))
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until :meth:`tick` has work (infinite: none)."""
+        """Return the seconds until :meth:`tick` has work (infinite: no fault has a later step)."""
         return max(0.0, (self._later[0][0] - now_ps) / PS) if self._later else math.inf
 
     def tick(self, now_ps: int) -> None:
@@ -284,11 +284,11 @@ class FaultController:
             self._changed(now_ps)
 
     def settle(self, now_ps: int) -> None:
-        """Update the counters of ports with a fault to the present time, for readers of the mapped
-        arrays, which do not query the PMA."""
+        """Bring the counters of ports with a fault up to date, for programs that read them from the mapped arrays and
+        not from the PMA."""
         ports = self.faults.marked()
         if len(ports):
-            peers = self.fabric.port_peer[ports]  # the port that faces a slow one has no fault itself, and waits
+            peers = self.fabric.port_peer[ports]  # the port opposite a slow one also waits
             self.faults.settle(np.concatenate([ports, peers[peers >= 0]]), now_ps)
 
     def _changed(self, now_ps: int) -> None:

@@ -22,10 +22,10 @@ _PORTS = re.compile(r"\*|\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
 def locations_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
-    """Return the locations that ``where`` matches. Without ``*``, ``?`` or several ports, that is
-    the one location. Otherwise all matches are returned: nodes match by the first word of their
-    names (with ``of_node`` or without ports: switches and adapters); ``*`` as ports means those
-    with a cable. Raises :class:`InputError` if nothing matches."""
+    """Return the locations that ``where`` matches. Without ``*``, ``?`` or several ports, ``where`` names one location.
+    Otherwise it is a pattern, which is compared with the first word of a node's name (with ``of_node`` or without
+    ports: of switches and adapters). ``*`` as the ports means all ports that have a cable. Raises :class:`InputError`
+    if nothing matches."""
     name, bracket, rest = where.strip().rpartition("[")
     ports = rest.removesuffix("]") if bracket and rest.endswith("]") else None
     if ports is None:
@@ -63,12 +63,13 @@ def _cabled(fabric: Fabric, node: int, ports: str) -> list[int]:
 
 Key = tuple[str, int]
 OF_END = ("slow-port", "flow-control", "attenuation", "weak-laser", "hot-module")
-"""Faults of one end of a link; the others belong to the link, whichever end was named."""
+"""Kinds of fault that affect only one end of a link. All other kinds affect the link, whichever end was named."""
 
 
 @dataclass
 class Fault:
-    """A fault: its ``kind``, the port or node that was named (``row``), its options, and when it began (ps)."""
+    """A fault: its ``kind``, the port or node that was named (``row``), its options, and the time when it began
+    (ps)."""
 
     kind: str
     where: str
@@ -79,7 +80,7 @@ class Fault:
     over: bool = field(default=False, repr=False)
 
     def described(self, now_ps: int) -> ActiveFault:
-        """Return the fault in the form of replies."""
+        """Return the fault as replies describe it."""
         flaps = self.flaps if self.kind == "flap" else None
         age_s = round((now_ps - self.since_ps) / PS, 3)
         return ActiveFault(self.kind, self.where, **self.options, flaps=flaps, age_s=age_s)
@@ -98,8 +99,8 @@ class FaultList:
         return list(self._faults.values())
 
     def _key(self, kind: str, row: int) -> Key:
-        """Return the key of a fault: both ends name the same link; :data:`OF_END` belong to one
-        end."""
+        """Return the key of a fault. The key is the same for both ends of a link, except for the kinds in
+        :data:`OF_END`."""
         if KINDS[kind].of_node or kind in OF_END:
             return kind, row
         return kind, min(row, int(self.fabric.port_peer[row]))
@@ -109,7 +110,7 @@ class FaultList:
         return self._key(kind, row) in self._faults
 
     def add(self, kind: str, row: int, options: dict[str, Any], now_ps: int) -> Fault:
-        """Add a fault; it replaces an earlier one of the kind."""
+        """Add a fault; it replaces an earlier fault of the same kind at the same place."""
         where = self.fabric.node_name(row) if KINDS[kind].of_node else self.fabric.port_name(row)
         fault = Fault(kind, where, row, options, now_ps)
         self.forget(kind, row)

@@ -18,7 +18,7 @@ PS = 10**12
 RATES = ("ber", "gbps", "share", "db", "celsius")
 """Options that the argument RATE of ``softib fault`` sets."""
 LEAST_PERIOD_S = 0.02
-"""Shortest period of a flap: the daemon reads its clock once in each step of its loop."""
+"""Shortest period of a flap in seconds. (The daemon reads its clock only once in each step of its loop.)"""
 
 
 def _number(least: float, most: float) -> Callable[[Any], float]:
@@ -63,7 +63,7 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Option:
-    """``parse`` raises ValueError; ``doc`` describes the legal values."""
+    """An option of a fault. ``parse`` raises ValueError for an invalid value; ``doc`` describes the legal values."""
 
     parse: Callable[[Any], Any]
     doc: str
@@ -72,8 +72,8 @@ class Option:
 
 @dataclass(frozen=True)
 class LiveFault:
-    """A kind of fault: its location (``of_node``: a node, otherwise a port), its options, and which
-    of these are required."""
+    """A kind of fault: its location (``of_node``: a node, otherwise a port), its options, and which of the options are
+    required."""
 
     doc: str
     place: str = "a port, for example leaf-3[40]"
@@ -91,23 +91,23 @@ KINDS: dict[str, LiveFault] = {
             "period_s": Option(_seconds, f"seconds from one flap to the next, from {LEAST_PERIOD_S}", 2.0),
             "count": Option(_count, "number of flaps, from 1"),
             "duration_s": Option(_seconds, "seconds after which no new flap begins"),
-            "down_s": Option(_seconds, "seconds that each lasts, less than the period (default: half of it)"),
+            "down_s": Option(_seconds, "seconds for which each flap lasts, less than the period (default: half of it)"),
         },
     ),
     "ber": LiveFault(
-        "the cable makes bit errors; 0 heals it",
+        "the cable makes bit errors; 0 removes the fault",
         needed=("ber",),
         options={"ber": Option(_ratio, "a raw bit error ratio, at least 0 and less than 1, for example 1e-9")},
     ),
     "attenuation": LiveFault(
-        "light on the way to the port is lost: a dirty connector, a bend; 0 heals it",
+        "light on the way to the port is lost (a dirty connector, a bend); 0 removes the fault",
         needed=("db",),
-        options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")},
+        options={"db": Option(_decibels, f"dB of light that are lost, from 0 to {MOST_DB:g}")},
     ),
     "weak-laser": LiveFault(
-        "the laser of the port sends less light; 0 heals it",
+        "the laser of the port sends less light; 0 removes the fault",
         needed=("db",),
-        options={"db": Option(_decibels, f"dB of light, from 0 to {MOST_DB:g}")},
+        options={"db": Option(_decibels, f"dB of light that are lost, from 0 to {MOST_DB:g}")},
     ),
     "hot-module": LiveFault(
         "the module in the port reports a temperature",
@@ -115,7 +115,7 @@ KINDS: dict[str, LiveFault] = {
         options={"celsius": Option(_celsius, "degrees Celsius, from -100 to 120")},
     ),
     "downgrade": LiveFault(
-        "the link trains again, at most this wide and this fast",
+        "the link trains again, with at most this width and speed",
         options={
             "width": Option(_count, "lanes: 1, 2, 4, 8 or 12"),
             "speed": Option(_text, "a generation, for example EDR"),
@@ -125,14 +125,14 @@ KINDS: dict[str, LiveFault] = {
         "the port drains data VLs slowly; its peer waits, or discards after HOQLife",
         needed=("gbps",),
         options={
-            "gbps": Option(_rate, "Gb/s that it drains, 0 = nothing"),
-            "overrun": Option(_flag, "true: it grants credits anyway, and its buffer overruns"),
+            "gbps": Option(_rate, "Gb/s that the port drains; 0: nothing"),
+            "overrun": Option(_flag, "true: the port grants credits nevertheless, and its buffer overruns"),
         },
     ),
     "flow-control": LiveFault(
-        "the port omits flow-control packets; its peer's watchdog expires; 0 heals it",
+        "the port omits flow-control packets, so its peer's watchdog expires; 0 removes the fault",
         needed=("share",),
-        options={"share": Option(_share, "the share of them that it omits, from 0 to 1")},
+        options={"share": Option(_share, "share of the flow-control packets that the port omits, from 0 to 1")},
     ),
     "switch-down": LiveFault("a switch loses power", place="a switch, for example leaf-3", of_node=True),
     "switch-up": LiveFault(
@@ -145,10 +145,10 @@ KINDS: dict[str, LiveFault] = {
         needed=("guid",),
         options={"guid": Option(_guid, "64 bits in hex, not 0, for example 0x0002c90300a1b2c3")},
     ),
-    "list": LiveFault("the faults of the fabric", place=""),
+    "list": LiveFault("lists the faults of the fabric", place=""),
     "clear": LiveFault("clears all faults of a link or a switch, or of the whole fabric", place="a port or a node"),
 }
-"""Kind by name, as ``softib fault`` and the control socket spell it."""
+"""Name of a kind, as ``softib fault`` and the control socket spell it → the kind."""
 
 
 def rate_option(kind: str) -> str | None:
@@ -157,14 +157,14 @@ def rate_option(kind: str) -> str | None:
 
 
 def _called(option: str) -> str:
-    """Return the name on the command line (an option of ``softib fault``, or RATE), and the name on
-    the control socket."""
+    """Return the option's name on the command line (an option of ``softib fault``, or RATE), and its name on the
+    control socket."""
     flag = "RATE" if option in RATES else f"--{option.removesuffix('_s')}"
     return flag if flag == f"--{option}" else f"{flag} ({option})"
 
 
 def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of ``kind`` in ``request``, checked, with their defaults. Raises
+    """Return the options of ``kind``: the checked values in ``request``, and defaults for the others. Raises
     :class:`InputError`."""
     allowed = KINDS[kind].options
     given = {k: v for k, v in request.items() if k not in ("op", "kind", "where") and v is not None}

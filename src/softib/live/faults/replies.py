@@ -52,7 +52,7 @@ class ActiveFault(Result):
     age_s: float = 0.0
 
     def options(self) -> dict[str, Any]:
-        """Return the options that it has, by name, and the number of flaps so far."""
+        """Return the options of the fault by name, and the number of flaps so far."""
         return {name: value for name, value in self.to_json().items() if name not in ("kind", "where", "age_s")}
 
 
@@ -66,7 +66,7 @@ class FaultedPlace(Result):
     state: str | None = field(default=None, metadata=OPTIONAL)
     phys_state: str | None = field(default=None, metadata=OPTIONAL)
     errors: ExpectedErrors | None = field(default=None, metadata=OPTIONAL)
-    """For ber, attenuation and weak-laser."""
+    """Only for the kinds ber, attenuation and weak-laser."""
     node: str | None = field(default=None, metadata=OPTIONAL)
     power: bool | None = field(default=None, metadata=OPTIONAL)
     sys_guid: str | None = field(default=None, metadata=OPTIONAL)
@@ -77,6 +77,6 @@ class FaultReply(FaultedPlace):
     """The link or node that was changed, or the list of faults."""
 
     locations: Sequence[FaultedPlace] | None = field(default=None, metadata=OPTIONAL)
-    """For several locations: each link or node that was changed."""
+    """The links or nodes that were changed, if the request named several locations."""
     faults: list[ActiveFault] | None = field(default=None, metadata=OPTIONAL)
     cleared: list[ActiveFault] | None = field(default=None, metadata=OPTIONAL)

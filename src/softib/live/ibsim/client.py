@@ -19,9 +19,9 @@ from softib.mad.batch import MadBatch
 __all__ = ["MANAGER_CLASSES", "Client"]
 
 MANAGER_CLASSES = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR, MgmtClass.SUBN_ADM)
-"""Requests that a subnet manager certainly handles. OpenSM 3.3.23 registers these classes, 0x04 and
-0x21. A MAD of a class that its program did not register makes the stock library dereference NULL,
-so MADs of 0x04 and 0x21 are not sent to it."""
+"""Classes whose requests every subnet manager handles. OpenSM 3.3.23 registers these classes and 0x04 and 0x21. A MAD
+of a class that its program did not register makes the stock library dereference NULL, so requests of 0x04 and 0x21 are
+not sent to a manager."""
 SERVERS = {b"ibping": 0x32, b"ibsysstat": 0x33}
 """Programs of infiniband-diags that wait for requests without sending anything first, with the
 vendor class (OpenIB's) of these requests."""
@@ -29,8 +29,8 @@ DONTWAIT = socket.MSG_DONTWAIT
 QUEUE_LIMIT = 4096
 """Number of datagrams that may wait for one client; beyond it the oldest are lost, as in a full receive queue."""
 PAUSE_AT = 256
-"""While this number of answers wait, no more requests are read; the sender's queue then fills and
-its writes block."""
+"""Number of waiting answers from which on a client's requests are not read, so that its queue fills and its writes
+block."""
 
 
 class Client:
@@ -65,17 +65,16 @@ class Client:
 
     @property
     def closed(self) -> bool:
-        """Return whether the socket refused data, or no program has its address any longer."""
+        """Return whether the socket has refused data, or no program has the client's address any longer."""
         return self.lost or self.queue.broken
 
     def takes(self, mad: np.ndarray) -> bool:
         """Return whether the program can handle this MAD, which is a request from another program
         or the answer to its own request.
 
-        A manager gets requests of its classes. Other programs get answers of classes that they have
-        sent, reports that they subscribed to, and requests of application classes that they have
-        sent. They do not get requests that only managers handle (SMPs, traps, SA requests), which
-        they would take for an answer.
+        A manager gets requests of its classes. Other programs get answers and application-class requests of the classes
+        that they have sent, and reports that they subscribed to. They do not get requests that only managers handle
+        (SMPs, traps, SA requests), which they would take for an answer.
         """
         klass, method = int(mad[CLASS_AT]), int(mad[METHOD_AT])
         if method & RESPONSE_BIT or method == Method.TRAP_REPRESS:
@@ -106,7 +105,7 @@ class Client:
         return n
 
     def wait_up_to(self, ms: int) -> None:
-        """Set the timeout of receives that wait. (The socket is in blocking mode; every other call uses DONTWAIT.)"""
+        """Set the timeout of receives that wait. (The socket is in blocking mode; all other calls use DONTWAIT.)"""
         self.sock.setblocking(True)
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, ms * 1000))
 

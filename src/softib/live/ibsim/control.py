@@ -16,12 +16,12 @@ from softib.mad.batch import MadBatch
 __all__ = ["IbsimControl"]
 
 FIRMWARE = 0x0001_0000_0000
-"""fw_ver of the simulated adapters (the client prints it in hex)."""
+"""The firmware version (fw_ver) of the simulated adapters, which the client prints in hex."""
 _VENDOR = struct.Struct("=4IQ")
 
 
 class IbsimControl:
-    """Answers requests about a port; :meth:`answer` is the whole interface."""
+    """Answers requests about a port. The only method for callers is :meth:`answer`."""
 
     def __init__(self, plane: AgentPlane):
         self.plane, self.fabric = plane, plane.fabric
@@ -42,8 +42,8 @@ class IbsimControl:
         return function(port, body) if function else None
 
     def _ask(self, port: int, attr: int, modifier: int = 0) -> bytes | None:
-        """Return the answer of the port's own SMA to its host (a directed route without hops; the
-        host knows the M_Key)."""
+        """Return the answer that the port's SMA gives to its own host (directed route with no hops; the host knows the
+        M_Key)."""
         batch = MadBatch.zeros(1)
         mad = batch.mad[0]
         mad[: MadHeader.size] = MadHeader.pack(
@@ -65,9 +65,8 @@ class IbsimControl:
     def _node_info(self, port: int, body: bytes) -> bytes | None:
         """Return NodeInfo, with the NodeGUID from which the client computes the right PortGUID.
 
-        The stock library computes a PortGUID as NodeGUID + portnum. Real adapters are numbered
-        differently, and OpenSM does not find its own port if the two disagree. MADs carry the true
-        NodeGUID.
+        The stock library computes a PortGUID as NodeGUID + portnum. Real adapters number their GUIDs differently, and
+        OpenSM does not find its own port if its computed PortGUID is wrong. MADs carry the true NodeGUID.
         """
         answer = self._ask(port, SmpAttr.NODE_INFO)
         if answer is None:

@@ -1,5 +1,5 @@
-"""Datagrams of one client, answered by the fabric's agents, in one call: 288 bytes in, 288 bytes
-out.
+"""Receives the datagrams of one client, and sends the answers of the fabric's agents, in one compiled call. A datagram
+has 288 bytes.
 
 The layout is :data:`softib.live.ibsim.wire.FRAME`; only this file reads and writes it for kernels.
 """
@@ -29,7 +29,7 @@ recv = External("recv", "intp", "int32", "uintp", "uintp", "int32")
 send = External("send", "intp", "int32", "uintp", "uintp", "int32")
 MSG_TRUNC, MSG_DONTWAIT, MSG_NOSIGNAL = 0x20, 0x40, 0x4000
 RECEIVED_LENGTH = 7
-"""The number in ``struct mmsghdr`` with the received length of the datagram."""
+"""Index of the field of ``struct mmsghdr`` that contains the number of bytes received."""
 
 
 @kernel(_nrt=False)
@@ -116,9 +116,9 @@ def reply(q, a, x, f):
 def pump(t, v, q, a, x, f, classes, now, wait, rounds):
     """Serve the client ``f.client`` without returning to Python between its requests: receive, answer, send.
 
-    Two system calls a batch. It ends if nothing arrived, after ``rounds`` batches, or if the last
-    batch needs Python: a MAD to forward, a trap that was raised, or replies that did not fit into
-    the client's queue (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``,
+    A batch takes two system calls. The function returns if nothing arrived, after ``rounds`` batches, or if the last
+    batch needs Python: a MAD to forward, a trap that was raised, or replies that did not fit into the client's queue
+    (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``,
     ``classes``: see :func:`softib.live.exchange_kernels.answer`.
     """
     counts = x.counts

@@ -38,7 +38,7 @@ from softib.live.proc import has_ended
 __all__ = ["IbsimServer"]
 
 CHECK_PS = 10**12
-"""Interval at which the server checks whether its clients are alive."""
+"""Interval in ps at which the server checks whether its clients are alive."""
 PUMP_WAIT_MS = 2
 """Time for which the kernel waits for the next request of a client that has just sent one, while no
 other socket is ready."""
@@ -76,7 +76,7 @@ class IbsimServer:
     # -- time --
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until clients are checked again."""
+        """Return the seconds until clients are checked again."""
         return max(0.0, (self._check_at_ps - now_ps) / 1e12)
 
     def tick(self, now_ps: int) -> None:
@@ -144,7 +144,7 @@ class IbsimServer:
         for _ in range(BATCH):
             try:
                 message, source, sender = self.sockets.receive(self.control, CONTROL_SIZE + 1)
-            except OSError:  # no more datagrams, or an ICMP error for a UDP client that left
+            except OSError:  # no more datagrams, or an ICMP error because a UDP client has left
                 return
             request = Control.parse(message)
             if request is None or not source:
@@ -190,17 +190,17 @@ class IbsimServer:
         except InputError:
             return None
         for other in list(self.clients.values()):
-            if other.source == source:  # the same program again, or another one with the pid of a dead program
+            if other.source == source:  # the same program connects again, or a new program has the pid of a dead one
                 self.drop(other)
         node_of = self.router.fabric.port_node
         if info.issm and any(s.issm and node_of[s.port] == node_of[port] for s in self.router.stations.values()):
-            return None  # as ibsim does: the port already has a manager
+            return None  # the port already has a manager: refuse, as ibsim does
         opened = self._open(info, source)
         if opened is None:
             return None
         number, sock, peer = opened
         if sender is not None and sender.pid and has_ended(sender.pid):
-            sock.close()  # its name was free before we connected to it: another user's program may have taken it
+            sock.close()  # the client's address was free for a moment, so another user's program may have taken it
             return None
         fabric = self.router.fabric
         name = fabric.node_name(int(fabric.port_node[port]))
@@ -215,8 +215,8 @@ class IbsimServer:
         return ClientInfo(number, info.qp, info.issm, info.node or name.encode())
 
     def _open(self, info: ClientInfo, source: Any) -> tuple[int, socket.socket, Any] | None:
-        """Return the next free number and its data socket. Numbers begin at 1 (a TID without a
-        number has 0) and are not reused soon, because TIDs in transit contain them."""
+        """Return the next free number and its data socket. Numbers begin at 1 (0 in a TID means that it has no client
+        number) and are not reused soon, because MADs in transit have them in their TIDs."""
         last = self.sockets.last_client
         for _ in range(last):
             number, self._next = self._next, self._next % last + 1
@@ -226,7 +226,7 @@ class IbsimServer:
                 return number, *self.sockets.data(number, source, info.id)
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
-                    return None  # the program does not exist, or no descriptor is left
+                    return None  # the program no longer exists, or the daemon has no descriptor left
         return None
 
     def drop(self, client: Client) -> None:

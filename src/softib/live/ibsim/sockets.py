@@ -4,9 +4,9 @@ port.
 Names and numbers are ibsim's (linux-rdma/ibsim, ibsim/ibsim.c): ``BASE:ctl`` and
 ``BASE:out<client>``; UDP port P for control and P + 1 + client for data.
 
-Every user of the machine can read an abstract name in /proc/net/unix and send to it. So the kernel
-tells the control socket the sender of each datagram. The server connects a data socket to one
-program, and the kernel then refuses datagrams of others.
+Every user of the machine can read an abstract name in /proc/net/unix and send to it. So the server reads the sender of
+each control datagram from the kernel. The server connects a data socket to one program, and the kernel then refuses
+datagrams of others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def abstract(name: str) -> bytes:
 
 
 def drawn_name(name: str) -> str:
-    """Return a base name for the fabric ``name`` that no other program can have bound before."""
+    """Return a random base name for the fabric ``name``, so that no other program can have bound it before."""
     return f"softib-{name}-{secrets.token_hex(8)}"
 
 
@@ -49,8 +49,8 @@ class ServerSockets(Protocol):
         """Return the control socket, bound and not blocking."""
 
     def receive(self, control: socket.socket, size: int) -> tuple[bytes, Any, Credentials | None]:
-        """Return a datagram of the control socket: bytes, address, and the sender if the kernel
-        names it. Raises OSError."""
+        """Return a datagram from the control socket: its bytes, its address, and the sender's credentials if the kernel
+        reports them. Raises OSError."""
 
     def admits(self, sender: Credentials | None) -> bool:
         """Return whether the server accepts this sender."""
@@ -85,7 +85,7 @@ class UnixSockets:
         return message, source, sender_of(ancillary)
 
     def admits(self, sender: Credentials | None) -> bool:
-        """See :class:`ServerSockets`: this user and root."""
+        """See :class:`ServerSockets`: only this user and root are accepted."""
         return self.admission.admits(sender)
 
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
@@ -105,7 +105,7 @@ def _is_bound(address: bytes) -> bool:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as probe:
             probe.connect(address)
-    except OSError as error:  # EPERM: it is connected, as a client is to its data socket
+    except OSError as error:  # EPERM: bound, and connected to another socket
         return error.errno != errno.ECONNREFUSED
     return True
 
@@ -141,7 +141,7 @@ class UdpSockets:
         return *control.recvfrom(size), None
 
     def admits(self, sender: Credentials | None) -> bool:
-        """See :class:`ServerSockets`: every program that can reach the port."""
+        """See :class:`ServerSockets`: every program that can reach the port is accepted."""
         return True
 
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
@@ -152,7 +152,7 @@ class UdpSockets:
         return _connected(socket.AF_INET, (self.host, self.port + 1 + client), peer), peer
 
     def is_held(self, peer: Any) -> bool:
-        """See :class:`ServerSockets`. UDP does not show this until a send is refused."""
+        """See :class:`ServerSockets`. With UDP this is unknown until a send is refused."""
         return True
 
 

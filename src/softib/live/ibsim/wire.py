@@ -1,5 +1,5 @@
 """The datagrams between ibsim's server and its preload library, declared once (linux-rdma/ibsim,
-include/ibsim.h), and the buffers in which they are served.
+include/ibsim.h), and the buffers from and to which they are received and sent.
 
 Two channels, both of datagrams: *control* (80 bytes, native byte order, each request followed by its answer) and
 *data* (288 bytes, big endian, one MAD each). This module speaks the protocol of Debian 12's
@@ -58,13 +58,13 @@ FRAME = np.dtype(
         ("mad", np.uint8, (MAD_SIZE,)),
     ]
 )
-"""A data datagram. The LIDs are declared as 32 bits and hold the 16 bits in their first two bytes.
+"""A data datagram. ibsim declares the LIDs as 32-bit fields; the LID is in the first two bytes.
 """
 FRAME_SIZE = FRAME.itemsize
 
 
 class ControlType(IntEnum):
-    """The kind of a control message; ERROR only in answers."""
+    """The kind of a control message. ERROR occurs only in answers."""
 
     ERROR = 0
     CONNECT = 1
@@ -90,7 +90,7 @@ class Control:
 
     @classmethod
     def parse(cls, message: bytes) -> Control | None:
-        """Return the message, or None if it is not one (wrong size, wrong magic)."""
+        """Return the message; None if ``message`` is not a control message (wrong size or magic)."""
         if len(message) != CONTROL_SIZE:
             return None
         magic, client, kind, length = _HEAD.unpack_from(message)
@@ -101,13 +101,13 @@ class Control:
         return _HEAD.pack(MAGIC, self.client, self.type, self.length) + body.ljust(BODY_SIZE, b"\0")[:BODY_SIZE]
 
     def refuse(self) -> bytes:
-        """Return the answer that refuses: type 0."""
+        """Return the answer that refuses this message: type 0."""
         return _HEAD.pack(MAGIC, self.client, ControlType.ERROR, self.length) + self.body
 
 
 @dataclass(frozen=True)
 class ClientInfo:
-    """The body of CONNECT: ``id`` is the pid (UDP: the client's data port), in the answer the
+    """The body of CONNECT. In the request, ``id`` is the client's pid (UDP: its data port); in the answer, it is the
     client's number."""
 
     id: int
@@ -128,10 +128,10 @@ class ClientInfo:
 
 PROMISE_AT = DATA_AT + ClassPortInfo.cap_mask2.byte
 LOST = int(CapMask2.ADDITIONAL_EXTENDED_COUNTERS) << 5
-"""The stock library loses the last 32 bytes of every MAD, which hold the last 64-bit error counters of
-PortCountersExtended. So they are hidden from its clients: this bit of the word at ``PROMISE_AT`` of
-PerfMgt ClassPortInfo (CapabilityMask2 is above RespTimeValue, 5 bits) is cleared in the MADs that
-they receive."""
+"""The bit of ClassPortInfo that announces the 64-bit error counters of PortCountersExtended. The stock library loses
+the last 32 bytes of every MAD, and with them some of these counters. So this bit is cleared in the PerfMgt
+ClassPortInfo that its clients receive. It is in the word at ``PROMISE_AT``, where CapabilityMask2 is above the 5 bits
+of RespTimeValue."""
 
 
 def frames_of(batch: MadBatch) -> np.ndarray:
@@ -182,7 +182,7 @@ def buffers_of(n: int = BATCH) -> Any:
 
 
 def _headers(frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return one message header for each of ``frames``, with one row each. The numbers of an
+    """Return message headers, one for each row of ``frames``. The numbers of an
     mmsghdr are: name, length of the name, iov, iovlen, control, its length, flags, and the number
     of bytes received."""
     n = len(frames)

@@ -33,7 +33,7 @@ GUIDS, PORTS = range(1, 1 << 64), range(255)
 
 
 def restore(path: Path, sm: SubnetManager) -> None:
-    """Load the stored M_Keys at ``path`` into ``sm``, and also the LIDs unless it assigns LIDs
+    """Load the M_Keys stored beside ``path`` into ``sm``, and also the LIDs, unless it is configured to assign all LIDs
     again."""
     if not sm.config.reassign_lids:
         sm.lids.update(read_lids(path))
@@ -63,7 +63,7 @@ def read_keys(lids: Path, mkeys: MKeys) -> None:
 
 
 def write_keys(lids: Path, mkeys: MKeys) -> None:
-    """Replace the files, which only the owner may read, if a port of the subnet has or had a key. A
+    """Replace the files, which only the owner may read, if a port of the subnet has a key, or had one. A
     file that cannot be written does not stop the manager."""
     path = _neighbour_file(lids, KEYS)
     if not (mkeys.in_play or path.exists()):
@@ -108,7 +108,7 @@ def _replace(path: Path, lines: Iterable[str], mode: int = 0o600) -> None:
 
 
 def read_lids(path: Path) -> Lids:
-    """Maps PortGUIDs to LIDs; empty if there is no file. A line that does not have this form, or
+    """Return PortGUID → LIDs; empty if there is no file. A line that does not have this form, or
     that claims LIDs of an earlier line, is ignored; the port then gets another LID."""
     lids: Lids = {}
     taken = bytearray(LID_UCAST_MAX + 1)

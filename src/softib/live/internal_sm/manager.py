@@ -32,12 +32,13 @@ __all__ = ["BOUNDS_S", "MANAGER_NUMBER", "InternalManager", "SaWait", "job_of"]
 BOUNDS_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Upper bounds of the histogram in seconds."""
 FORGOTTEN_PS = 60 * 10**12
-"""A query that has no answer after this time never gets one (wrong SM_Key): no client waits longer."""
+"""A query without an answer for this time is no longer counted as waiting: it gets none (for example because of a wrong
+SM_Key), and no client waits longer."""
 PS = 1e12
 
 
 class SaWait:
-    """A cumulative histogram of waiting times, and the queries that wait now."""
+    """A cumulative histogram of the times that SA queries waited for their answers, and the queries that wait now."""
 
     def __init__(self) -> None:
         self.buckets = np.zeros(len(BOUNDS_S) + 1, np.int64)
@@ -45,7 +46,8 @@ class SaWait:
         self._since: dict[tuple[int, int, bytes], int] = {}
 
     def came(self, batch: MadBatch, now_ps: int) -> None:
-        """These were delivered to the manager. The wait of a repeated query is counted from the first time."""
+        """Record queries that were delivered to the manager. The wait of a repeated query is counted from its first
+        delivery."""
         mad = batch.mad
         for i in np.flatnonzero((mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) & (mad[:, METHOD_AT] < RESPONSE_BIT)).tolist():
             self._since.setdefault(
@@ -53,7 +55,7 @@ class SaWait:
             )
 
     def left(self, outbox: MadBatch, now_ps: int) -> None:
-        """These leave the manager."""
+        """Record answers that leave the manager."""
         if not self._since:
             return
         mad = outbox.mad
@@ -79,9 +81,9 @@ class SaWait:
 
 
 def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:
-    """Return the tree for hosts (NodeGUIDs).
+    """Return an aggregation tree for a job's hosts (NodeGUIDs).
 
-    Raises :class:`InputError` if there are no trees, or none that fits.
+    Raises :class:`InputError` if there are no trees, or no tree can serve these hosts.
     """
     manager, graph = sm.aggregation, sm.graph
     if manager is None or graph is None:
@@ -104,7 +106,7 @@ MANAGER_NUMBER = 0xFFFF
 WINDOW = 4096
 STATE_AT = PortInfo.port_state.byte
 SLICE_PS = 20_000_000_000
-"""Time for which it may work before programs are served (20 ms)."""
+"""Time for which the manager may work before programs are served (20 ms)."""
 
 
 class InternalManager:
@@ -136,11 +138,11 @@ class InternalManager:
         router.join(self)
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Get and Set of SMInfo, traps, SA requests, answers to its reports, and other
-        managers' records."""
+        """Return whether the MAD is for the manager: Get and Set of SMInfo, traps, SA requests, answers to its reports,
+        and other managers' records."""
         klass, method, attr = int(mad[CLASS_AT]), int(mad[METHOD_AT]), int(MadHeader.attr_id.get(mad))
         if klass in (MgmtClass.SUBN_ADM, MgmtClass.SM_REPLICA):
-            return method != Method.REPORT  # those are a subscriber's on the same port
+            return method != Method.REPORT  # reports are for a subscriber on the same port
         if klass not in (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR):
             return False
         if attr == SmpAttr.SM_INFO:
@@ -162,7 +164,7 @@ class InternalManager:
         self._inbox.append(batch)
 
     def sweep(self, config: SmConfig | None = None) -> None:
-        """Sweep the whole subnet again, with other settings if there are some."""
+        """Sweep the whole subnet again, with the settings ``config`` if they are given."""
         if config is None:
             self.sm.request_sweep()
         else:
@@ -170,13 +172,12 @@ class InternalManager:
         self._deadline_ps = 0
 
     def repartition(self, changed: list[Partition]) -> bool:
-        """Program only these partitions; return False if that needs a sweep with the complete file."""
+        """Program only these partitions; return False if the change needs a sweep with the complete file."""
         self._deadline_ps = 0
         return self.sm.repartition(changed)
 
     def _choose_pkeys(self, outbox: MadBatch) -> None:
-        """Send reports with the default P_Key, which every subscriber has, at whatever index it is
-        in the port's table."""
+        """Send reports with the default P_Key, which every subscriber has; its index in the port's table may vary."""
         reports = (outbox.mad[:, CLASS_AT] == MgmtClass.SUBN_ADM) & (outbox.mad[:, METHOD_AT] == Method.REPORT)
         if reports.any():
             f, begin = self.router.fabric, int(self.router.fabric.pkey_base[self.port])
@@ -184,30 +185,29 @@ class InternalManager:
             outbox.pkey_index[reports] = int(np.argmax(table & 0x7FFF == DEFAULT_PKEY & 0x7FFF))
 
     def _keep_lids(self) -> None:
-        """After a sweep."""
+        """Store the LIDs and M_Keys after a sweep."""
         if self.lids is not None and self._swept != self.sm.sweeps:
             keep(self.lids, self.sm)
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:
         """Sweep if the manager's link has come back. No trap reports it: traps of the peer switch
-        found no path while the link was down and are repeated at growing intervals, and a sweep in
-        the meantime found no switch to query again. A host's driver learns of it from the event
-        "port active" (IBA 11.6.3.3)."""
-        up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # at each turn of the daemon: no array for it
+        found no path while the link was down, and are repeated at growing intervals. A sweep meanwhile found no switch,
+        so it will query none again. A host's driver learns of it from the event "port active" (IBA 11.6.3.3)."""
+        up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # called in each step of the daemon, so without an array
         if up and not self._was_up:
             self.sweep()
         self._was_up = up
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until it has work (0: at once)."""
+        """Return the seconds until the manager has work (0: it has work now)."""
         self._look_at_port()
         if self._inbox:
             return 0.0
         return max(0.0, (self._deadline_ps - now_ps) / 1e12)
 
     def run(self, clock: object, now_ps: int) -> None:
-        """Step the manager until it has to wait, or its slice is used up. ``clock`` gives the time in
+        """Step the manager until it has to wait, or has worked for :data:`SLICE_PS`. ``clock`` gives the time in
         ps."""
         assert callable(clock)
         end_ps = now_ps + SLICE_PS
@@ -234,7 +234,8 @@ class InternalManager:
 
 
 def _at_home(config: SmConfig) -> SmConfig:
-    """There is no wire between the manager and the agents, so the window is limited only by the cache."""
+    """Return ``config`` with the window for this manager. No wire is between the manager and the agents, so only the
+    processor's cache limits the window."""
     return replace(config, window=WINDOW, chunk=WINDOW)
 
 

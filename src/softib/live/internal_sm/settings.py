@@ -37,16 +37,15 @@ MISSING = {
     "link_policy_file": "ports may train to all that they support",
     "prefix_routes_file": "OpenSM gives no path to other subnets, softib those that routers report",
 }
-"""Files that an options file names → the consequence if the file does not exist. (OpenSM's updn
-and minhop do not read those of ftree.)"""
+"""Files that an options file names → the consequence if the file does not exist. (OpenSM's updn and minhop do not read
+the files of ftree.)"""
 
 
 @dataclass(frozen=True)
 class ManagerSettings:
-    """``given``: fields of :class:`SmConfig` that the command line sets, and names of GUID files under
-    OpenSM's names. ``options``: path of OpenSM's options file; ``partitions``: the path of
-    partitions.conf (default: the one in the options, then the fabric's). ``fallback``: the ``sm:``
-    section of the fabric's own file."""
+    """``given``: fields of :class:`SmConfig` that the command line sets, and GUID files under their names in OpenSM's
+    options. ``options``: path of OpenSM's options file; ``partitions``: the path of partitions.conf (default: the one
+    in the options, then the fabric's). ``fallback``: the ``sm:`` section of the fabric's own file."""
 
     given: dict[str, Any] = field(default_factory=dict)
     options: str | None = None
@@ -55,10 +54,9 @@ class ManagerSettings:
     note: Callable[[str], None] = lambda text: None
 
     def read(self, partitions: str | None = None) -> SmConfig:
-        """Return the manager's settings according to the present files; ``partitions``: the
-        partition file that another program gave it while it ran. Raises
-        :class:`~softib.errors.SoftibError` with one line if a file cannot be read, or has a setting
-        that is impossible or would have no effect."""
+        """Return the manager's settings from the present content of the files. ``partitions``: the partition file that
+        another program has given to the running manager. Raises :class:`~softib.errors.SoftibError` with one line if a
+        file cannot be read, or has a setting that is invalid or would have no effect."""
         check_keys(self.fallback)
         check_engine_keys(self.fallback)
         options: dict[str, Any] = {}
@@ -70,7 +68,7 @@ class ManagerSettings:
             not {**self.fallback, **self.given}.get("torus_config")
             and not Path(options.get("torus_config", "/")).is_file()
         ):
-            options.pop("torus_config", None)  # OpenSM's file names one whether it exists or not
+            options.pop("torus_config", None)  # an OpenSM options file names this file even if it does not exist
         self._without_missing_files(options)
         files = {k: v for k, v in (self.fallback | options | self.given).items() if k in ROUTE_KEYS}
         named = options.pop("partition_config_file", None)
@@ -88,7 +86,7 @@ class ManagerSettings:
         if policy and options.get("qos", section.get("qos")):
             if Path(policy).is_file():
                 section |= {"qos": True, "qos_policy_file": policy}
-            else:  # OpenSM's file names one whether it exists or not
+            else:  # an OpenSM options file names this file even if it does not exist
                 self.note(f"{self.options}: qos_policy_file: no file {policy}; paths get no QoS level")
         section |= {key: options.pop(key) for key in ("prefix_routes_file", "link_policy_file") if key in options}
         first = settings_of(section)
@@ -97,19 +95,19 @@ class ManagerSettings:
         return config_of({k: v for k, v in fields.items() if k not in ROUTE_KEYS})
 
     def _without_missing_files(self, options: dict[str, Any]) -> None:
-        """Remove the files that do not exist, and note the consequence. OpenSM refuses no options
-        file, and ``opensm -c`` names some files whether they exist or not."""
+        """Remove the files that do not exist, and note the consequence. OpenSM accepts such options files, and ``opensm
+        -c`` writes some file names even if the files do not exist."""
         for key, consequence in MISSING.items():
             path = options.get(key)
             if path is None or Path(path).exists():
                 continue
             del options[key]
-            if path != DEFAULTS.get(key):
+            if Path(path).parts[-2:] != Path(str(DEFAULTS.get(key) or "")).parts[-2:]:  # also under another prefix
                 self.note(f"{self.options}: {key}: no file {path}; {consequence}")
 
     def _without_effect(self, settings: dict[str, Any]) -> None:
-        """Remove the values that OpenSM would not read from ``settings``: tables of QoS without
-        ``qos TRUE``, and settings of congestion control that is not enabled."""
+        """Remove from ``settings`` the values that OpenSM would not read: QoS tables without ``qos TRUE``, and
+        congestion control settings if congestion control is not enabled."""
         for switch, options in (("qos", QOS_OPTIONS), ("congestion_control", CC_OPTIONS)):
             if settings.get(switch, self.fallback.get(switch)):
                 continue

@@ -1,5 +1,5 @@
-"""Programs of ``softib run``: they are ended after their fabric ended, because some (OpenSM) would
-wait for it forever. Also, the folders that programs under the stock preload library leave behind.
+"""Ends the programs of ``softib run`` after their fabric has ended, because some (OpenSM) would wait for it for ever.
+It also removes the folders that programs under the stock preload library leave behind.
 
 Run as a program (``python -m``, which ``softib-wait`` becomes), it ends the processes with the given numbers.
 
@@ -21,21 +21,33 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from softib.live.instances import Instance
 from softib.live.proc import descendants, has_ended, working_directory
 
-__all__ = ["StaleDirs", "adopt_orphans", "control_inode", "end", "end_with_parent", "living", "wait_with"]
+__all__ = [
+    "PASSED_ON",
+    "StaleDirs",
+    "adopt_orphans",
+    "control_inode",
+    "end",
+    "end_with_parent",
+    "living",
+    "pass_on",
+    "wait_with",
+]
 
 
 NAME = re.compile(r"sys-(\d+)")
 LIBC = ctypes.CDLL(None)
-"""Opened here, since a forked child must take no lock of the loader."""
+"""The C library. It is opened here, because a forked child must not take the loader's lock."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PATIENCE_S = 0.3
 """Total time for which :meth:`StaleDirs.sweep` waits for processes that are ending."""
 CLOCK_SLACK_S = 2.0
-"""File times lag behind the clock by a tick of the kernel or the unit of the file system."""
+"""Tolerance for file times, which may be earlier than the clock by a tick of the kernel or the resolution of the file
+system."""
 
 
 def adopt_orphans() -> None:
@@ -44,9 +56,23 @@ def adopt_orphans() -> None:
 
 
 def end_with_parent() -> None:
-    """In a new child: be sent SIGTERM when the parent's thread that started it ends, for any reason; also after
-    an exec."""
+    """Have the kernel send SIGTERM to this process when the thread that started it ends for any reason. Call it in a
+    new child; it also works after an exec."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that ``softib run`` passes on to its program."""
+
+
+def pass_on(send: Callable[[int], None]) -> dict[int, Any]:
+    """Call ``send`` with the number of each signal of :data:`PASSED_ON` that this process gets, except an ignored one
+    (``nohup``). Return the handlers before."""
+    return {
+        number: signal.signal(number, lambda number, _: send(number))
+        for number in PASSED_ON
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
 
 
 class StaleDirs:
@@ -60,7 +86,7 @@ class StaleDirs:
         adopt_orphans()
 
     def look(self) -> None:
-        """Remember the current directories of all descendants."""
+        """Record the current directories of all descendants."""
         for pid in (os.getpid(), *descendants(os.getpid())):
             folder = working_directory(pid)
             if folder is not None:
@@ -87,12 +113,12 @@ class StaleDirs:
         if not entry.is_dir(follow_symlinks=False) or info.st_uid != os.getuid() or info.st_mtime < self.began:
             return False
         if not set(os.listdir(entry.path)) <= {"sys", "dev", "class", "issm", "umad"}:
-            return False  # another program's folder of the same name
+            return False  # a folder of another program with the same name
         return self._has_ended(pid)
 
     def _has_ended(self, pid: int) -> bool:
         """Return whether the process has ended (a zombie has not). A process that was just killed
-        gets a moment, once."""
+        gets a short time to end, once."""
         while not has_ended(pid):
             if time.monotonic() > self.patience:
                 return False
@@ -103,12 +129,12 @@ class StaleDirs:
 LOOK_S = 1.0
 POLL_S = 0.05
 GRACE_S = 5.0
-"""Time for a program to end by itself, and then again after SIGTERM."""
+"""Seconds that a program has to end by itself, and again as many to end after SIGTERM."""
 
 
 def living(instance: Instance) -> Callable[[], bool]:
-    """Return a function that returns True while the daemon that now has ``instance`` lives (not
-    another daemon of the same name)."""
+    """Return a function that returns True as long as the daemon that has ``instance`` now is alive. (A later daemon
+    with the same name does not count.)"""
 
     first = control_inode(instance)
     return lambda: instance.held() and control_inode(instance) == first
@@ -159,8 +185,8 @@ def _ended_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def end(pids: Sequence[int], ended: Callable[[], bool]) -> None:
-    """End ``pids`` and their descendants after their fabric: with SIGTERM if they have not ended
-    within :data:`GRACE_S`, and with SIGKILL after the same time again."""
+    """End ``pids`` and their descendants after their fabric has ended. They get SIGTERM if they have not ended within
+    :data:`GRACE_S`, and SIGKILL if they have not ended after this time again."""
 
     def wait(seconds: float) -> bool:
         until = time.monotonic() + seconds
@@ -183,13 +209,13 @@ def end(pids: Sequence[int], ended: Callable[[], bool]) -> None:
 def main(pids: Sequence[int]) -> int:
     """End ``pids``; return the exit code of the one that is a child of this process, otherwise 0."""
 
-    def pass_on(number: int, _: object) -> None:
+    def send(number: int) -> None:
         for pid in pids:
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
 
-    signal.signal(signal.SIGTERM, pass_on)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as softib-wait: the terminal also sends it to the program
+    pass_on(send)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in softib-wait: the program gets it from the terminal
     code, others = 0, set(pids)
 
     def ended() -> bool:

@@ -47,7 +47,7 @@ SYSTEM_LIBRARIES = {
 LIBRARIES = {"polars": "tables", "networkx": "notebook", "torch": "torch"}
 """Optional Python libraries, and the extra that installs each."""
 ROOM = 256 << 20
-"""Bytes of /dev/shm below which a running fabric of some hundred hosts has no room for its programs' memory."""
+"""Free bytes that /dev/shm needs for the programs of a running fabric with some hundred hosts."""
 FILES = 1024
 HUGE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
 
@@ -60,20 +60,20 @@ class Check(Result):
     state: Literal["ok", "absent", "missing"]
     """``missing``: softib does not work; ``absent``: one feature is not available."""
     what: str
-    """What it is for."""
+    """The purpose of the feature."""
     mend: str = ""
-    """The package that would install it."""
+    """The package that installs the feature."""
 
 
 @dataclass(frozen=True)
 class Machine(Result):
-    """The features of a machine, and the missing ones."""
+    """The features of a machine that are available, and those that are missing."""
 
     checks: list[Check]
 
 
 def checks() -> Iterator[Check]:
-    """Yield every check, first those that softib cannot do without."""
+    """Yield every check, first the checks of features that softib requires."""
     for one in (
         _libraries,
         _kernels,
@@ -111,8 +111,8 @@ def _libraries() -> Iterator[Check]:
 
 
 def _loads(path: Path) -> str:
-    """Return why the library does not load, tried in a separate process (it defines calls of libc);
-    empty if it does."""
+    """Return why the library does not load; empty if it does. It is loaded in a separate process, because it replaces
+    functions of libc."""
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""

@@ -1,5 +1,5 @@
-"""The kind of a program, to the extent that it decides whether a preload library affects it (the
-ELF specification)."""
+"""The properties of a program that decide whether a preload library has an effect on it (from the ELF
+specification)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ __all__ = ["Executable", "look_at"]
 
 ELF_MAGIC = b"\x7fELF"
 HEAD = 1 << 18
-"""Bytes that are read: program headers, notes, and the dynamic string table, which linkers put in front of the code."""
+"""Bytes of a file that are read. They include the program headers, the notes, and the dynamic string table, which
+linkers put in front of the code."""
 LINKED = (b"libibverbs.so.", b"librdmacm.so.")
 PT_INTERP, PT_NOTE = 3, 4
 MACHINES = {
@@ -32,8 +33,8 @@ MACHINES = {
 
 @dataclass(frozen=True)
 class Executable:
-    """``bits`` and ``machine`` (e_machine) of an ELF file. ``static``: no loader, so nothing is
-    preloaded. ``go``: it makes system calls directly and does not call libibverbs through cgo.
+    """``bits`` and ``machine`` (e_machine) of an ELF file. ``static``: it has no loader, so no library is preloaded.
+    ``go``: it makes system calls directly and does not call libibverbs through cgo.
     ``privileged``: set-user-ID, for which the loader ignores LD_PRELOAD."""
 
     path: Path
@@ -45,7 +46,7 @@ class Executable:
 
     @property
     def kind(self) -> str:
-        """``32-bit ARM``."""
+        """The kind of processor, for example ``32-bit ARM``."""
         return f"{self.bits}-bit {MACHINES.get(self.machine, f'machine {self.machine}')}"
 
     @property

@@ -67,13 +67,13 @@ def _unshare() -> None:
 
 
 def _bind(folder: Path, place: Path) -> None:
-    """``place`` shows ``folder``, read-only."""
+    """Mount ``folder`` read-only at ``place``."""
     _mount(str(folder), str(place), "", MS_BIND)
     _mount("", str(place), "", MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
 def _join(fabric: Path, place: Path) -> None:
-    """Make ``place`` of the machine show its entries and those of ``fabric``."""
+    """Make the machine's folder ``place`` show its own entries and those of ``fabric``."""
     ours = sorted(p.name for p in fabric.iterdir() if p.name != "system")  # NUMA nodes: one folder of the machine's
     machine = os.open(place, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -100,14 +100,14 @@ def _join(fabric: Path, place: Path) -> None:
 
 def _enter(tree: Path) -> None:
     _unshare()
-    _mount("", "/", "", MS_REC | MS_PRIVATE)  # anything mounted from here on is seen only by this program
+    _mount("", "/", "", MS_REC | MS_PRIVATE)  # only this program sees mounts made after this call
     for place in (DEVICES, CLASSES, PCI, DEV):  # the entries of classes and buses are links to the devices
         ours = tree / place.relative_to("/")
         if place.is_dir() and ours.is_dir():
             _join(ours, place)
     if (numa := tree / NUMA.relative_to("/")).is_dir() and NUMA.is_dir():
         _bind(numa, NUMA)
-    for path in (tree / CLASSES.relative_to("/") / "infiniband").glob("*/node_desc"):  # files that a host may write
+    for path in (tree / CLASSES.relative_to("/") / "infiniband").glob("*/node_desc"):  # files that programs may write
         _mount(str(path), os.path.realpath(f"/{path.relative_to(tree)}"), "", MS_BIND)
 
 

@@ -6,8 +6,8 @@ manager, a test that counts every packet) takes an exclusive lock on its ports w
 fails. All other programs take a shared lock. The kernel releases the locks whenever ``softib run``
 ends, so no lock is left behind and the daemon keeps no list.
 
-ibsim has one such case too: it refuses a client that connects as a manager if the port already has a manager
-(:meth:`softib.live.ibsim.server.IbsimServer`).
+ibsim's protocol also has exclusive use: a client that connects as a manager is refused if the port already has a
+manager (:meth:`softib.live.ibsim.server.IbsimServer`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def port_locks(folder: Path, attached: Attached, clients: Clients, program: str,
     """Use the ports of ``attached`` (the daemon's reply to ``attach``) for the duration of the
     block; return the descriptors of their locks.
 
-    ``clients`` is called only to name the other programs. Raises :class:`InputError` in one line if a program holds
-    a port exclusively, or if ``alone`` is wanted and the port is in use.
+    ``clients`` is called only to name the other programs. Raises :class:`InputError` in one line if a program has
+    reserved a port, or if ``alone`` is true and a port is in use.
     """
     if alone and attached.manager:
         raise InputError(f"{attached.manager} is taken: the subnet manager of 'softib up' uses it; name another --node")
@@ -74,7 +74,7 @@ def _lock(path: Path, name: str, clients: Clients, program: str, alone: bool) ->
 
 
 def _who(name: str, clients: Clients, owner: str) -> str:
-    """Return the users of port ``name``: the program that has it exclusively, otherwise those that
+    """Return text that names the users of port ``name``: the program that has reserved it, otherwise the programs that
     have devices open there."""
     if owner:
         return f"{owner} uses it exclusively (softib run --exclusive)"

@@ -1,5 +1,5 @@
-"""Programs under a preload library, softib's or the stock one: its location, its environment, and its
-leftovers."""
+"""Runs programs under a preload library (softib's or the stock one): finds the library, makes the environment, and
+removes the files that programs leave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from softib.errors import InputError, os_reason
 from softib.live import instances
-from softib.live.launch.child_watchdog import StaleDirs, adopt_orphans, wait_with
+from softib.live.launch.child_watchdog import PASSED_ON, StaleDirs, adopt_orphans, pass_on, wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
 from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, WAIT, why_no_umad, why_no_verbs
@@ -63,8 +63,8 @@ def umad_library() -> Path:
 
 
 def built_libraries() -> list[Path]:
-    """Return every library of :data:`PRELOADS` that is built. Raises :class:`InputError` as
-    :func:`umad_library`."""
+    """Return every library of :data:`PRELOADS` that is built. Raises :class:`InputError` if :func:`umad_library`
+    does."""
     others: tuple[Path, ...] = PRELOADS[1:]
     return [umad_library(), *(library for library in others if library.is_file())]
 
@@ -75,10 +75,10 @@ class LaunchOptions:
     run in a mount namespace whose /sys/class is the view's. ``enter`` is called in the child before
     that, to put it into other namespaces. ``refresh`` is called every ``every_s`` seconds while it
     runs (None: never). ``alive`` returns whether the fabric is up: programs that outlive it are
-    ended. ``fabric``: its directory and the inode of its control socket, with which ``softib-wait``
-    checks the same (None: programs are not ended). ``held``: if closing these descriptors is all
-    that remains after the program, this process may become ``softib-wait``, which needs a thirtieth
-    of its memory. ``network``: descriptor of the network namespace's process, which ends with it.
+    ended. ``fabric``: its directory and the inode of its control socket, with which ``softib-wait`` also checks whether
+    the fabric is up (None: programs are not ended). ``held``: descriptors to be closed after the program. If nothing
+    else is to be done then, this process may become ``softib-wait``, which needs a thirtieth of the memory.
+    ``network``: descriptor of the process that provides the node's network; the process ends when it is closed.
     ``failed``: the end of the line that ``softib-wait`` prints if the program fails."""
 
     stock: bool = False
@@ -97,8 +97,8 @@ PLAIN = LaunchOptions()
 
 
 SBIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-"""Where distributions keep opensm and infiniband-diags, which any user may run here; a plain user's PATH lacks
-these directories."""
+"""Directories where distributions install opensm and infiniband-diags. On a running fabric any user may run these
+programs, but the PATH of an ordinary user lacks the directories."""
 
 
 def search_path() -> str:
@@ -133,7 +133,7 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
     preload = _preload(Path(program), options, "SOFTIB_RECORD" in {**os.environ, **env})
     stale = StaleDirs() if options.stock else None
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal also sends it to the program
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # until it can be passed on
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # blocked until they can be passed on
     try:
         around = {**os.environ, "PATH": search_path(), **env, **preload, **_without_verbs(Path(program), options)}
         if options.held is not None:
@@ -141,12 +141,13 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
         child = _start(program, command, around, options)
         if options.held is not None:
             _become_waiter(child.pid, command, options.held, options)
-        terminated = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        passing = pass_on(child.send_signal)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         try:
             code = _wait(child, options, stale)
         finally:
-            signal.signal(signal.SIGTERM, terminated)
+            for number, handler in passing.items():
+                signal.signal(number, handler)
     except OSError as error:
         raise InputError(f"{program}: {os_reason(error)}") from None
     finally:
@@ -159,9 +160,9 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
 
 def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str, str]:
     """Return LD_PRELOAD for ``program``, and LD_LIBRARY_PATH for programs that open
-    ``libibverbs.so`` under this name. A namespace also works for programs of another architecture,
-    which a library would only disturb. In a program that is ``recorded``, the collectives of MPI
-    are recorded too."""
+    ``libibverbs.so`` under this name. A namespace also works for programs of another architecture, for which the loader
+    would only report that it ignores the library. In a program that is ``recorded``, the collectives of MPI are
+    recorded too."""
     libraries = [stock_library()] if options.stock else built_libraries()
     if recorded and not options.stock and MPI_LIBRARY.is_file():
         libraries.append(MPI_LIBRARY)
@@ -188,9 +189,9 @@ def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str,
 
 
 def _without_verbs(program: Path, options: LaunchOptions) -> dict[str, str]:
-    """Report that libibverbs finds no devices without ``libsoftib-verbs.so``; return variables for
-    the program. If the program is linked to libibverbs, the reason is printed here; otherwise
-    ``libsoftib-umad.so`` prints it when something loads libibverbs."""
+    """Handle a missing ``libsoftib-verbs.so``, without which libibverbs finds no devices; return variables for the
+    program. If the program is linked to libibverbs, the reason is printed here; otherwise ``libsoftib-umad.so`` prints
+    it when something loads libibverbs."""
     why = "" if options.stock or options.namespace else why_no_verbs()
     if not why:
         return {}
@@ -209,7 +210,7 @@ def _start(
 
     def prepare() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         if options.enter is not None:
             options.enter()
         if enter is not None:

@@ -1,11 +1,10 @@
-"""The variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs of their node, the rank of a program in a
-parallel job, and a line for a job that moved nothing over its HCAs.
+"""Environment variables that make UCX, OpenMPI, MPICH and libfabric use the HCAs of their node; the rank of a program
+in a parallel job; and a message for a job that sent no data over its HCAs.
 
 Programs on two nodes of a fabric share one machine. Communication libraries detect this and use
-shared memory: no data passes over the fabric, and a benchmark measures memory instead. Two real
-hosts could not do that. So ``softib run`` restricts the transports that they may use, with
-variables in their environment. A variable that the user set is kept. If it is the first of a group,
-which selects a transport, the whole group is left unset.
+shared memory: no data passes over the fabric, and a benchmark measures memory instead. Two real hosts have no shared
+memory. So ``softib run`` restricts the transports that they may use, with environment variables. A variable that the
+user has set is kept. If it is the first of a group, which selects a transport, the whole group is left unset.
 
 An OpenMPI that lacks a component named by a variable does not start (5.0 has no ``osc`` pt2pt, a build may have no
 ``pml`` ucx or ``mtl`` ofi). So components are excluded, not chosen: an unknown name in an
@@ -50,22 +49,22 @@ class JobRank:
 
 
 def job_rank(environment: Mapping[str, str]) -> JobRank | None:
-    """Return the values that the launcher passes; None if there are none."""
+    """Return the rank and size that the launcher passes; None if it passes none."""
     for rank, size in RANK_VARIABLES:
         if (text := environment.get(rank, "")).isdecimal():
             number = environment.get(size, "")
-            if number.isdecimal() or rank != "RANK":  # a name that may be used for anything
+            if number.isdecimal() or rank != "RANK":  # RANK may also be used for other purposes
                 return JobRank(int(text), int(number) if number.isdecimal() else 0)
     return None
 
 
 MARK = "SOFTIB_TUNED"
-"""Lists the variables that softib has set. A ``softib run`` inside another one then sets them again
-for its own node."""
+"""Environment variable with the names of the variables that softib has set. A ``softib run`` inside another one sets
+these again, for its own node."""
 
 TRANSPORTS = "rc_v,ud_v,self"
-"""UCX's transports: reliable connections and datagrams over verbs, and a process to itself. No
-shared memory, no TCP."""
+"""UCX's transports for ``softib run``: reliable connections and datagrams over verbs, and messages of a process to
+itself, but not shared memory and TCP."""
 
 NAME_SERVER_PORT = "5679"
 """TCP port of libfabric's name server for datagrams (its own default is 5678). With this variable,
@@ -74,13 +73,13 @@ separate one."""
 
 
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return variables to set for a program that sees the devices of ``view``, without those that
-    ``environment`` decides."""
+    """Return the variables to set for a program that sees the devices of ``view``, except those for which
+    ``environment`` already has a decision."""
     set_by_softib = set(environment.get(MARK, "").split())
     user_set = {name for name in environment if name not in set_by_softib}
     groups: tuple[dict[str, str], ...] = (
         {"UCX_TLS": TRANSPORTS, "UCX_NET_DEVICES": ",".join(ports(view)) or "all"},
-        # ucx remains, otherwise cm over libfabric's mtl.
+        # Open MPI then uses its pml ucx if it has one, otherwise pml cm over the mtl of libfabric.
         {
             "OMPI_MCA_pml": "^ob1",
             "OMPI_MCA_osc": "^sm,rdma",
@@ -100,7 +99,7 @@ def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def ports(view: Path) -> list[str]:
-    """Return ``mlx5_0:1`` … of the view."""
+    """Return the ports of the view, for example ``mlx5_0:1``."""
     devices = sorted(
         (view / "sys/class/infiniband").glob("*/ports/*"), key=lambda p: (len(p.parts[-3]), p.parts[-3], int(p.name))
     )
@@ -114,7 +113,7 @@ VERBS = re.compile(rb"\0lib(?:ibverbs|rdmacm)\.so[.0-9]*\0")
 ASKING = {"-h", "--help", "-V", "--version", "-v"}
 MAX_PROGRAM = 64 << 20
 NOTHING = 4096
-"""If fewer bytes than this were moved, no application data was: connections of a library take fewer."""
+"""Number of bytes below which the data moved was not application data: a library moves fewer to set up connections."""
 CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS")
 """Variables that choose a library's transports (:mod:`softib.live.launch.tuning`)."""
 QUIET = "SOFTIB_QUIET"
@@ -123,8 +122,8 @@ QUIET = "SOFTIB_QUIET"
 def communicates(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Return whether this program is expected to move data between nodes: rank 0 of a job with
     several ranks, a launcher that does not attach its ranks, or a program linked with UCX or
-    libfabric. Other programs may have no data to send, so no line is printed for them; nor for
-    ``ucx_info``, nor for ``--help``."""
+    libfabric. Other programs may have no data to send, so they get no message, and neither do ``ucx_info`` and
+    ``--help``."""
     job = job_rank(environment)
     if job is not None:
         return job.rank == 0 and job.size > 1
@@ -136,8 +135,8 @@ def communicates(program: Path, command: Sequence[str], environment: Mapping[str
 
 
 def on_verbs(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Return whether this program is linked with libibverbs or librdmacm, and not a rank above 0 of a
-    job; not for ``--help``."""
+    """Return whether this program is linked with libibverbs or librdmacm. False for ranks above 0 of a job, and for
+    ``--help``."""
     job = job_rank(environment)
     if (job is not None and job.rank) or any(word in ASKING for word in command[1:]):
         return False
@@ -151,20 +150,19 @@ def _needs(program: Path, libraries: re.Pattern[bytes]) -> bool:
 
 
 class HcaTraffic:
-    """Counts the data that the ports of a node move between :meth:`begin` and :meth:`end`. ``moved`` reads the
-    bytes moved
-    by verbs, and the bytes of IP over them; MADs are in neither."""
+    """Counts the data that the ports of a node move between :meth:`begin` and :meth:`end`. ``moved`` returns the bytes
+    moved by verbs, and the bytes of these that are IP. MADs are not counted."""
 
     def __init__(self, moved: Callable[[], tuple[int, int]]):
         self.moved = moved
         self.verbs = self.ip = 0
 
     def begin(self) -> None:
-        """Starts to count."""
+        """Start to count."""
         self.verbs, self.ip = self.moved()
 
     def end(self) -> None:
-        """Up to here."""
+        """End the count."""
         verbs, ip = self.moved()
         self.verbs, self.ip = verbs - self.verbs, ip - self.ip
 
@@ -174,17 +172,16 @@ class HcaTraffic:
         return self.verbs < NOTHING
 
     def line(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str | None:
-        """Return the line at the end; None if data was moved. ``causes`` are the possible
-        reasons."""
+        """Return the message for the end of the job; None if data was moved. ``causes`` are the possible reasons."""
         if environment.get(QUIET) == "1" or not self.silent:
             return None
         return f"{self.text(place, tuned, environment, causes)} ({QUIET}=1: no such line)"
 
     def text(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str:
-        """Return a line that no data was moved, with the reason."""
+        """Return the message that no data was moved, with the reason."""
         moved = self.verbs
         who = _who(job_rank(environment), place)
-        ours = environment.get(MARK, "").split()  # of a softib run around this one
+        ours = environment.get(MARK, "").split()  # set by an outer softib run
         theirs = [n for n in CHOOSING if n in environment and n not in ours]
         if causes:
             why = "; ".join(causes)

@@ -22,12 +22,13 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 LIMIT_S = 10.0
 MOST = 16 << 20
 TRIES = 4
-"""Patches of a node that another client changes at the same time (409)."""
+"""Number of attempts to patch a node that another client changes at the same time (409)."""
 
 
 class Api:
-    """``url`` of an API server; if empty, that of the pod in which this runs, with the pod's
-    service account. ``token``: a file. Raises :class:`InputError` where neither is known."""
+    """``url``: the API server; if empty, the server of the pod in which this process runs, with the pod's service
+    account. ``token``: the path of a file. Raises :class:`InputError` if ``url`` is empty and the process runs in no
+    pod."""
 
     def __init__(self, url: str = "", token: str | os.PathLike[str] = ""):
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")

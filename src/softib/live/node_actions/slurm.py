@@ -11,12 +11,12 @@ __all__ = ["drain"]
 
 LIMIT_S = 20.0
 MOST = 200
-"""Characters of a reason."""
+"""Most characters of a reason."""
 
 
 def drain(node: str, reason: str) -> None:
     """Run ``scontrol update``: running jobs continue, and no new one starts. Raises
-    :class:`PeerError` where scontrol does not exist, refuses, or does not answer."""
+    :class:`PeerError` if scontrol does not exist, refuses, or does not answer."""
     text = f"softib node-check: {reason}"[:MOST]
     command = ["scontrol", "update", f"nodename={node}", "state=drain", f"reason={text}"]
     try:

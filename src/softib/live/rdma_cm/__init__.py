@@ -1,1 +1,2 @@
-"""The work of the kernel's rdma_cm for every host: addresses, services, multicast, the ucma commands."""
+"""The daemon's replacement for the rdma_cm of every host's kernel: addresses, services, multicast, the ucma
+commands."""

@@ -26,14 +26,15 @@ IPOIB_NETWORK = 10 << 24 | 64 << 16
 """10.64.0.0/10: the addresses of the same ports in the networks of nodes."""
 LOOPBACK = 127 << 24 | 1
 UDP_SIGNATURE = 0x4001
-"""MGIDs of rdma_cm's IPv4 groups: IPoIB's with 0x4001 in the place of its signature 0x401B (RFC
-4391; Linux cma.c)."""
+"""Signature in the MGIDs of rdma_cm's IPv4 groups. They are the MGIDs of IPoIB with this value instead of IPoIB's
+signature 0x401B (RFC 4391; Linux cma.c)."""
 _IB = struct.Struct("=HHI16sQQQ")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """``host`` is an IPv4 address, a GID (AF_IB), or None for any. ``sid``, ``mask`` and ``pkey`` belong to AF_IB."""
+    """An address of rdma_cm. ``host`` is an IPv4 address, a GID (AF_IB), or None for any. ``sid``, ``mask`` and
+    ``pkey`` belong to AF_IB."""
 
     family: int
     host: int | bytes | None
@@ -44,16 +45,16 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether the address is the host itself, whatever addresses it has."""
+        """Whether the address means "this host" (any, or loopback)."""
         return self.host is None or self.host == LOOPBACK
 
     @property
     def is_multicast(self) -> bool:
-        """A group of receivers."""
+        """Whether it is a multicast address."""
         return self.host[0] == 0xFF if isinstance(self.host, bytes) else self.host is not None and self.host >> 28 == 14
 
     def octets(self, port: int | None = None) -> bytes:
-        """Return it as a socket address, with another port if one is given."""
+        """Return the bytes of the socket address, with another port if one is given."""
         port = self.port if port is None else port
         if self.family == AF_IB:
             gid = self.host if isinstance(self.host, bytes) else bytes(16)
@@ -67,7 +68,8 @@ class Address:
 
 
 def parse(octets: bytes) -> Address | None:
-    """Return the address; None if it cannot be used here (an IPv6 address other than "any" and mapped IPv4)."""
+    """Return the address; None if it cannot be used here (an IPv6 address that is neither "any" nor a mapped IPv4
+    address)."""
     octets = octets.ljust(_IB.size, b"\0")
     family, port = struct.unpack_from("=HH", octets)
     port = socket.ntohs(port)
@@ -96,12 +98,12 @@ def _of_port(ip: int) -> int:
 
 
 def dotted(ip: int) -> str:
-    """127.64.0.1"""
+    """Return an IPv4 address as text, for example ``127.64.0.1``."""
     return socket.inet_ntoa(struct.pack("!I", ip))
 
 
 def group_id(address: Address, pkey: int) -> bytes:
-    """Return MGID of a multicast address, link-local, in partition ``pkey`` (RFC 4391 with
+    """Return the MGID of a multicast address: link-local scope, in partition ``pkey`` (RFC 4391 with
     rdma_cm's signature)."""
     if isinstance(address.host, bytes):
         return address.host
@@ -128,7 +130,7 @@ class Addresses:
         return port
 
     def of_view(self, view: View) -> list[str]:
-        """Return addresses of the ports that a program sees."""
+        """Return the addresses of the ports that a program sees."""
         return [dotted(ip) for ip in map(self.ip_of, view.umads) if self.port_of(ip) is not None]
 
     def gid_of(self, port: int) -> bytes:
@@ -148,11 +150,11 @@ class Addresses:
         return int(self.fabric.port_state[port]) == PortState.ACTIVE
 
     def lid_of(self, port: int) -> int:
-        """Return its LID."""
+        """Return the LID of a port."""
         return int(PortInfo.lid.get(self.fabric.port_info[port]))
 
     def pkeys_of(self, port: int) -> list[int]:
-        """Return its P_Key table."""
+        """Return the P_Key table of a port."""
         f = self.fabric
         base = int(f.pkey_base[port])
         table: list[int] = f.pkeys[base : base + int(f.pkey_cap[port])].tolist()
@@ -163,8 +165,8 @@ class Addresses:
         return int(self.fabric.pkeys[self.fabric.pkey_base[port]])
 
     def pkey_index(self, port: int, pkey: int) -> int | None:
-        """Index of ``pkey`` in the table, full membership first (the low 15 bits decide); None: it is not in the
-        table."""
+        """Return the index of the partition ``pkey`` (its low 15 bits) in the table, of the entry with full membership
+        if there are two. None if the table has no such entry."""
         table = self.pkeys_of(port)
         for wanted in (pkey | 0x8000, pkey & 0x7FFF):
             if wanted & 0x7FFF and wanted in table:
@@ -172,8 +174,8 @@ class Addresses:
         return None
 
     def named(self, address: Address, ports: tuple[int, ...]) -> tuple[int, ...]:
-        """Return which of a host's ``ports`` an ``address`` represents: "any" means all, the
-        loopback address means the first active one."""
+        """Return the ports among a host's ``ports`` that ``address`` names. "Any" names all ports; the loopback address
+        names the first active one."""
         if address.host is None:
             return ports
         if address.host == LOOPBACK:

@@ -1,5 +1,5 @@
-"""Multicast groups that programs join through rdma_cm: a port joins once, however many of its
-programs join (IBA 15.2.5.17)."""
+"""Multicast groups that programs join through rdma_cm: a port joins only once, even if several programs join on it (IBA
+15.2.5.17)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["MULTICAST_QPN", "Groups"]
 
 MULTICAST_QPN = 0xFFFFFF
 TIMEOUT_MS = 3000
-"""The wait for the SA's answer (Linux cma.c: CMA_IBOE… uses 3 s)."""
+"""Time limit for the SA's answer, as in Linux (cma.c: CMA_IBOE…)."""
 FULL = 1
 
 
@@ -61,7 +61,7 @@ class Groups:
     def _joined(self, e: Endpoint, member: dict[str, Any], state: int) -> None:
         key = (e.port, member["mgid"], state)
         parent = self._parents.get(e)
-        if parent is None:  # destroyed meanwhile
+        if parent is None:  # the id was destroyed meanwhile
             if key not in self._count:
                 self.sa.leave(e.port, e.sgid, member["mgid"], state, TIMEOUT_MS)
             return

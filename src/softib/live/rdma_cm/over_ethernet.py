@@ -1,7 +1,7 @@
 """rdma_cm over Ethernet: what a program sees of an id whose port is a RoCE adapter.
 
-Requests and paths are InfiniBand's inside the fabric. Programs get what Linux' cma.c gives them over Ethernet: GIDs
-made from IP addresses, RoCE v2, an address vector with a GRH and no LIDs. So do captures.
+Inside the fabric, requests and paths are those of InfiniBand. Programs and captures get what Linux' cma.c produces over
+Ethernet: GIDs made from IP addresses, RoCE v2, and an address vector with a GRH and no LIDs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def over_ethernet(a: Addresses, port: int, fields: dict[str, Any]) -> dict[str, 
         return fields
     record = codec(PathRecord)
     path = record.unpack(fields["path"]) | {"sgid": sgid, "dgid": dgid, "slid": 0, "hop_limit": HOP_LIMIT}
-    if path["dlid"] < 0xC000:  # the MLID of a group leads the library to its members
+    if path["dlid"] < 0xC000:  # the library finds the members of a group by its MLID
         path["dlid"] = 0
     return fields | {"path": record.pack(**path), "is_global": 1, "path_bits": 0}
 
@@ -48,7 +48,7 @@ def _ip_gid(a: Addresses, gid: bytes) -> bytes:
 
 
 def ends_of(source: int, destination: int) -> RoceEnds:
-    """Return the addresses of frames of RoCE v2 between two port rows."""
+    """Return the addresses of RoCE v2 frames from port row ``source`` to ``destination``."""
     gids = mapped(ip_of(source)), mapped(ip_of(destination))
     return RoceEnds(mac_of(source), gids[0], mac_of(destination), gids[1], version=2)
 

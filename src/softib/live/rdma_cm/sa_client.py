@@ -23,7 +23,7 @@ __all__ = ["SaClient"]
 TRIES = 4
 MS_PS = 1_000_000_000
 CLASS_VERSION = 2
-"""Of subnet administration (IBA 15.2.1.1)."""
+"""ClassVersion of subnet administration (IBA 15.2.1.1)."""
 
 Done = Callable[[bytes | None, int], None]
 """Called with the record's bytes, or None and a negative errno."""
@@ -31,7 +31,7 @@ Done = Callable[[bytes | None, int], None]
 
 @dataclass(slots=True)
 class Query:
-    """A query; ``mad`` is sent again every ``wait_ps`` while ``tries`` are left."""
+    """A query. ``mad`` is sent again every ``wait_ps``, as long as ``tries`` is not 0."""
 
     port: int
     mad: bytes
@@ -41,9 +41,8 @@ class Query:
 
 
 class SaClient:
-    """Sans I/O: ``send(port, mad)`` sends a MAD to the SA that ``port`` has recorded (False: it has
-    none); answers are passed to :meth:`answer`. ``number(port)`` gives the upper 16 bits of a TID
-    of that port."""
+    """Sans I/O: ``send(port, mad)`` sends a MAD to the SA that ``port`` has recorded (False: the port has recorded no
+    SA). Answers are passed to :meth:`answer`. ``number(port)`` returns the upper 16 bits for a TID of that port."""
 
     def __init__(self, send: Callable[[int, bytes], bool], number: Callable[[int], int]):
         self._send, self._number = send, number
@@ -53,16 +52,16 @@ class SaClient:
         self.now_ps = 0
 
     def path(self, port: int, sgid: bytes, dgid: bytes, pkey: int, timeout_ms: int, done: Done) -> None:
-        """Query a reversible path from ``sgid`` (of ``port``) to ``dgid``; ``pkey`` 0: in any
-        partition that contains both."""
+        """Query a reversible path from ``sgid`` (of ``port``) to ``dgid`` in partition ``pkey``; 0: in any partition
+        that contains both ports."""
         fields = {"sgid": sgid, "dgid": dgid, "reversible": 1, "numb_path": 1} | ({"pkey": pkey} if pkey else {})
         self._query(port, SaMethod.GET, PathRecord, fields, timeout_ms, done)
 
     def join(
         self, port: int, gid: bytes, mgid: bytes, qkey: int, pkey: int, state: int, timeout_ms: int, done: Done
     ) -> None:
-        """Make ``gid`` of ``port`` a member of ``mgid``. The group is created if it does not exist:
-        the fields are those that a creation must give (IBA 15.2.5.17)."""
+        """Make ``gid`` of ``port`` a member of ``mgid``. The record has the fields that are required to create a group
+        (IBA 15.2.5.17), so the group is created if it does not exist."""
         fields = {
             "mgid": mgid,
             "port_gid": gid,
@@ -107,7 +106,7 @@ class SaClient:
             query.done(None, -errno.ENETUNREACH)
 
     def answer(self, mad: bytes) -> None:
-        """A response of this class."""
+        """Handle a response of this class."""
         head = Head(mad)
         query = self.waiting.pop(head.tid, None)
         if query is None:

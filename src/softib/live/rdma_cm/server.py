@@ -1,8 +1,7 @@
-"""Serves programs under ``libsoftib-verbs.so``: the daemon does the work of the kernel's rdma_cm on
-each host.
+"""Serves programs under ``libsoftib-verbs.so``: the daemon does the work that the kernel's rdma_cm does on real hosts.
 
 Messages of communication management travel over the fabric as MADs (class 0x07, QP1), by LID and
-P_Key; queries go to the subnet administrator that the port has recorded.
+P_Key; queries go to the subnet administrator whose LID the port has recorded.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ __all__ = ["RdmaCmServer"]
 
 LONGEST = 2048
 ROUNDS = 32
-"""Number of requests of one process in a row before the loop serves others."""
+"""Number of requests of one process that are handled before the loop serves other processes."""
 OPS = (
     "DESTROY",
     "BIND",
@@ -65,7 +64,8 @@ WITHOUT_EVENTS = ("DESTROY", "LEAVE", "MIGRATE")
 
 
 class EventChannel:
-    """An open rdma_cm device of a program. Events that do not fit into its socket wait, and count for its process."""
+    """An open rdma_cm device of a program. Events that do not fit into its socket wait, and are counted as unread
+    events of its process."""
 
     def __init__(self, number: int, sock: socket.socket, process: CmProcess, selector: selectors.BaseSelector):
         self.number, self.sock, self.process = number, sock, process
@@ -76,11 +76,11 @@ class EventChannel:
         self._counted(lambda: self._queue.send(event))
 
     def flush(self) -> None:
-        """There is room in the socket."""
+        """Send waiting events: the socket has room."""
         self._counted(self._queue.flush)
 
     def clear(self) -> None:
-        """Drop what waits."""
+        """Drop the events that wait."""
         self._counted(self._queue.clear)
 
     def _counted(self, change: Callable[[], None]) -> None:
@@ -102,8 +102,8 @@ class CmProcess:
 
     @property
     def room(self) -> int:
-        """Number of events that may wait for the program. A program that does not read for a while
-        can still get a few events for each id."""
+        """Number of further events that may wait for the program. It allows a few for each id, so that a program may
+        stop reading for a while."""
         return EVENTS + EVENTS_OF_ID * len(self.endpoints)
 
     def child_number(self) -> int:
@@ -122,7 +122,7 @@ class RdmaCmStation:
         self.classes = np.zeros(256, np.uint8)
 
     def takes(self, mad: np.ndarray) -> bool:
-        """An awaited answer."""
+        """Return whether this is an answer for which a query waits."""
         if not mad[METHOD_AT] & RESPONSE_BIT or mad[CLASS_AT] != MgmtClass.SUBN_ADM:
             return False
         return int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big") in self.sa.waiting
@@ -210,7 +210,7 @@ class RdmaCmServer(SeqpacketServer):
             channel.flush()
         if (
             events & selectors.EVENT_READ and receive(channel.sock, LONGEST) == b""
-        ):  # otherwise it writes over its descriptor
+        ):  # otherwise the program may write over its descriptor
             self._shut(channel)
             self._send_outbox()
 
@@ -243,7 +243,7 @@ class RdmaCmServer(SeqpacketServer):
                 return
             request = request_of(message)
             if request is None:
-                self._end(process)  # closed, or not libsoftib-verbs.so
+                self._end(process)  # the connection was closed, or the program is not libsoftib-verbs.so
                 self._send_outbox()
                 return
             self._answer(process, request, message)
@@ -251,7 +251,7 @@ class RdmaCmServer(SeqpacketServer):
 
     def _answer(self, process: CmProcess, request: Any, message: bytes) -> None:
         op = self._ops.get(request.op, "")
-        if op == "POST":  # the event was counted when it was sent first
+        if op == "POST":  # the event was counted when it was first sent
             channel = process.channels.get(request.channel)
             if channel is not None:
                 self._take_back(channel, message[request_size() :])
@@ -272,7 +272,7 @@ class RdmaCmServer(SeqpacketServer):
                 process.sock.send(reply(values))
 
     def _take_back(self, channel: EventChannel, event: bytes) -> None:
-        """Take back an event that a program took too early, and deliver it again."""
+        """Deliver an event again that a program has taken but cannot use yet."""
         if len(event) == len(reply({})) and channel.process.unread <= 2 * channel.process.room:
             channel.send(event)
 
@@ -343,12 +343,12 @@ class RdmaCmServer(SeqpacketServer):
         self.ucma.cm.set_time(self.sa.now_ps)
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until :meth:`tick` has something to do."""
+        """Return the seconds until :meth:`tick` has work."""
         due = [d for d in (self.ucma.cm.deadline_ps(), self.sa.deadline_ps()) if d is not None]
         return max(0.0, (min(due) - now_ps) / 1e12) if due else 3600.0
 
     def tick(self, now_ps: int) -> None:
-        """Send unanswered messages again, or abandon them; send what answers of the SA cause."""
+        """Send unanswered messages again, or abandon them; send the messages that follow from answers of the SA."""
         self.ucma.cm.tick(now_ps)
         self.sa.tick(now_ps)
         self._send_outbox()

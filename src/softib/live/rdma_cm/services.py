@@ -26,7 +26,7 @@ def service_of(ps: int, address: Address) -> tuple[int, int]:
 
 
 class Services:
-    """Bindings by port row and service ID."""
+    """The bindings of ids, by port row and service ID."""
 
     def __init__(self) -> None:
         self._bound: dict[tuple[int, int], list[Endpoint]] = {}
@@ -34,7 +34,7 @@ class Services:
         self._next = 0
 
     def bind(self, e: Endpoint) -> int:
-        """Bind ``e`` to its service and source address; a service without a port gets a free one.
+        """Bind ``e`` to its service and source address; a service without a port number gets a free one.
         Returns an errno, 0 = done."""
         named = e.service_id & 0xFFFF
         if e.service_mask != ALL:
@@ -61,7 +61,7 @@ class Services:
         return None
 
     def _conflict(self, e: Endpoint, reuse: bool) -> int:
-        """Return whether an id with the same service excludes ``e``. The rules of ``cma_check_port``
+        """Return whether an id that is bound to the same service excludes ``e``, by the rules of ``cma_check_port``
         (Linux cma.c)."""
         for port in e.ports:
             for other in self._bound.get((port, e.service_id), ()):
@@ -72,12 +72,11 @@ class Services:
         return 0
 
     def check_listen(self, e: Endpoint) -> int:
-        """Return an errno: 0 if ``e`` may receive requests for its service. Returns an errno, 0 = it may."""
+        """Return an errno: 0 if ``e`` may receive requests for its service."""
         return self._conflict(e, reuse=False) if e.flags & REUSE else 0
 
     def listener(self, port: int, service_id: int) -> Endpoint | None:
-        """Return the id that takes requests for ``service_id`` at ``port``. Requests come from IPv4
-        or AF_IB addresses."""
+        """Return the id that receives requests for ``service_id`` at ``port`` from IPv4 or AF_IB addresses."""
         for e in self._bound.get((port, service_id), ()):
             address = parse(e.source)
             if e.state is State.LISTEN and address and not (address.family == socket.AF_INET6 and _af_only(e, address)):
@@ -96,8 +95,8 @@ class Services:
 
 
 def _af_only(e: Endpoint, address: Address) -> bool:
-    """Return whether ``e`` is bound only to addresses of its own family. IPv4 is not, unless the
-    program requests it; IPv6 is."""
+    """Return whether ``e`` is bound only to addresses of its own family. An id with an IPv6 address is; an id with an
+    IPv4 address is only if the program requests it."""
     return bool(e.flags & AF_ONLY) if e.flags & AF_GIVEN else address.family == socket.AF_INET
 
 

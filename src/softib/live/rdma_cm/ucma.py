@@ -1,4 +1,5 @@
-"""The commands of programs to rdma_cm, carried out as by their host's kernel (Linux drivers/infiniband/core/cma.c)."""
+"""The commands of programs to rdma_cm, executed as the kernel of their host would (Linux
+drivers/infiniband/core/cma.c)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class Owner(Protocol):
 
 
 class Ucma:
-    """Carries out requests (``softib_cm_ask``). ``post(endpoint, fields)`` sends an event to the
+    """Executes requests (``softib_cm_ask``). ``post(endpoint, fields)`` sends an event to the
     program of an id."""
 
     def __init__(
@@ -100,7 +101,7 @@ class Ucma:
         return ((act(e, q) or 0) if act else errno.ENOSYS), e
 
     def destroy(self, e: Endpoint) -> None:
-        """The id is destroyed."""
+        """Destroy the id."""
         e.events_enabled = False
         e.owner.endpoints.pop(e.number, None)
         if e.state is State.LISTEN:
@@ -113,7 +114,7 @@ class Ucma:
     # -- contents of an event --
 
     def describe(self, e: Endpoint) -> dict[str, Any]:
-        """Return addresses, device and path, in the form of ``softib_cm_reply``."""
+        """Return the fields of ``softib_cm_reply`` for addresses, device and path."""
         fields: dict[str, Any] = {"source": e.source, "target": e.target}
         if e.port < 0:
             return fields
@@ -187,7 +188,7 @@ class Ucma:
             return errno.ENODEV if e.owner.ports else errno.EADDRNOTAVAIL
         e.service_id, e.service_mask = service_of(e.ps, address)
         e.ports = ports
-        if address.is_local and address.host is not None:  # peers must be able to use its address
+        if address.is_local and address.host is not None:  # peers must be able to reach this address
             address = Address(address.family, self.addresses.ip_of(ports[0]), address.port)
         e.source = address.octets()
         error = self.services.bind(e)
@@ -213,7 +214,7 @@ class Ucma:
         return 0
 
     def _local_ports(self, e: Endpoint) -> tuple[int, ...]:
-        """Return the ports of its host, those that are up first."""
+        """Return the ports of the id's host; ports that are up come first."""
         return tuple(sorted(e.owner.ports, key=lambda p: not self.addresses.is_active(p)))
 
     def _resolve(self, e: Endpoint, source: Address | None, target: Address | None) -> int:

@@ -19,7 +19,7 @@ def layout(name: str) -> Layout:
 
 
 def hello_of(message: bytes) -> Any | None:
-    """Return the greeting in ``message``; None if it is not one, or of another version."""
+    """Return the hello in ``message``; None if it is not a hello of this version."""
     kind = layout("hello")
     if len(message) != kind.size:
         return None
@@ -28,12 +28,12 @@ def hello_of(message: bytes) -> Any | None:
 
 
 def request_size() -> int:
-    """Return the number of bytes of a request; after POST, a message follows."""
+    """Return the number of bytes of a request; in a POST, an event follows the request."""
     return layout("ask").size
 
 
 def request_of(message: bytes) -> Any | None:
-    """Return the request in ``message``; None if it is not one."""
+    """Return the request in ``message``; None if it is not a request."""
     kind = layout("ask")
     return kind.unpack(message) if len(message) >= kind.size else None
 

@@ -1,1 +1,1 @@
-"""The /sys/class/infiniband of a host."""
+"""Files below /sys as the programs on a host of a running fabric see them."""

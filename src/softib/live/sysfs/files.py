@@ -1,8 +1,8 @@
 """The files of ``/sys/class/infiniband``, line by line as a kernel writes them, read from the fabric's arrays.
 
 Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-class-infiniband). Rates follow the ABI's
-table from the active speed and width. Error counters stop at the width of their PortCounters field
-(IBA 16.1.3.5), data and packets at 64 bits.
+table from the active speed and width. Error counters stop at the largest value of their PortCounters field (IBA
+16.1.3.5); counters of data and packets have 64 bits.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ STATE_NAMES = {
     PortState.ACTIVE: "ACTIVE",
 }
 FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
-"""The firmware version that the devices' vendor agent (General Info) reports: softib's own, in mlx5's format."""
+"""The firmware version that the devices' vendor agent (General Info) reports: softib's version in mlx5's format."""
 PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
-"""The agent's PSID (General Info)."""
+"""The PSID that the devices' vendor agent reports."""
 LIFESPAN_MS = "10"
 """The maximum age of a hardware counter: mlx5's default. This is the only file in ``hw_counters``:
 transport events are not counted yet, and zeros would be wrong. node_exporter needs the directory if
@@ -69,15 +69,14 @@ def hex_groups(value: int, count: int = 4) -> str:
 
 
 def active_speed(f: Fabric, port: int) -> LinkSpeed:
-    """Return the generation at which ``port`` runs (SDR if PortInfo names none, as in the
-    kernel)."""
+    """Return the generation at which ``port`` runs (SDR if PortInfo has no active speed, as in the kernel)."""
     code = int(active_speed_codes(f.port_info[port : port + 1], f.port_mlnx_speed[port : port + 1])[0])
     return SPEED_BY_CODE.get(code, SPEEDS[0])
 
 
 def rate_text(f: Fabric, port: int) -> str:
-    """Return ``400 Gb/sec (4X NDR)``; SDR is also named, as in every kernel that supports NDR (5.13
-    and later)."""
+    """Return the rate in the kernel's words, for example ``400 Gb/sec (4X NDR)``. SDR is also named, as in every kernel
+    that supports NDR (5.13 and later)."""
     speed = active_speed(f, port)
     lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[port])), 1)
     tenths = speed.kernel_rate * lanes
@@ -85,7 +84,7 @@ def rate_text(f: Fabric, port: int) -> str:
 
 
 def gid_text(f: Fabric, port: int, index: int) -> str:
-    """Return GID ``index`` of InfiniBand: the prefix and a GUID of the table, or zeros."""
+    """Return GID ``index`` of an InfiniBand port: the prefix and a GUID of its table, or zeros."""
     guid = int(f.guids[f.guid_base[port] + index])
     return hex_groups(int(PortInfo.gid_prefix.get(f.port_info[port])) << 64 | guid if guid else 0, 8)
 
@@ -120,7 +119,7 @@ DEVICE_FILES: dict[str, Text] = {
     "hca_type": lambda f, n: f"MT{int(f.device_id[n])}",
     "board_id": lambda f, n: PSID_TEXT,
 }
-"""Maps each file of a device to its line for a node's row."""
+"""File of a device → function that returns its line for a node's row."""
 
 COUNTER_FILES = (
     ("symbol_error", "symbol_error_counter", 16),
@@ -145,7 +144,8 @@ COUNTER_FILES = (
     ("multicast_xmit_packets", "port_multicast_xmit_pkts", 64),
     ("multicast_rcv_packets", "port_multicast_rcv_pkts", 64),
 )
-"""File below ``counters/``, column of ``Fabric.counters``, bits at whose largest value the file stops."""
+"""File below ``counters/``, column of ``Fabric.counters``, and number of bits, at whose largest value the file
+stops."""
 
 PORT_FILES: dict[str, Text] = {
     "lid": _field("lid", "{:#x}"),
@@ -160,7 +160,7 @@ PORT_FILES: dict[str, Text] = {
     "hw_counters/lifespan": lambda f, port: LIFESPAN_MS,
     **{f"counters/{name}": _counter(column, bits) for name, column, bits in COUNTER_FILES},
 }
-"""Maps each file of a port to its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables:
+"""File of a port → function that returns its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables:
 :func:`table_files`."""
 
 
@@ -172,12 +172,12 @@ ETHERNET_FILES: dict[str, Text] = {
     "cap_mask": lambda f, port: "0x04010000",
     "link_layer": lambda f, port: "Ethernet",
 }
-"""Lines of an Ethernet port that differ: it has no LIDs; its capabilities are the connection manager and GIDs from
-IP addresses (Linux sets these two bits for RoCE)."""
+"""The files whose lines differ for an Ethernet port: it has no LIDs; its capabilities are the connection manager and
+GIDs from IP addresses (Linux sets these two bits for RoCE)."""
 
 
 def port_files(f: Fabric, port: int) -> dict[str, Text]:
-    """Return each file of ``port``."""
+    """Return the files of ``port`` (as :data:`PORT_FILES`)."""
     if not is_ethernet(f, port):
         return PORT_FILES | table_files(f, port)
     files = PORT_FILES | ETHERNET_FILES
@@ -193,7 +193,7 @@ def port_files(f: Fabric, port: int) -> dict[str, Text]:
 
 
 def table_files(f: Fabric, port: int) -> dict[str, Text]:
-    """Return ``gids/N`` and ``pkeys/N`` of ``port``, as many as it has."""
+    """Return the files ``gids/N`` and ``pkeys/N`` of ``port``, one for each entry of its tables."""
 
     def pkey(i: int) -> Text:
         return lambda f, port: f"{int(f.pkeys[f.pkey_base[port] + i]):#06x}"

@@ -1,7 +1,7 @@
 """The descriptions that a host gives its adapters: programs write ``/sys/class/infiniband/DEVICE/node_desc``, as
 rdma-ndd of rdma-core does.
 
-A kernel gives the text to the driver; mlx5's gives it to the firmware, which reports it as
+A kernel passes the text to the driver. mlx5's driver passes it to the firmware, which reports it as
 NodeDescription from then on and raises trap 144 with NodeDescriptionChange on the adapter's ports
 (IBA 14.2.5.1; ``mlx5_ib_modify_device`` of Linux: "pass node desc to FW, so it can generate a 144
 trap"). Here the daemon watches the file of every view (inotify(7)), whether it was opened through a
@@ -49,7 +49,7 @@ class Descriptions:
         return f"no inotify instance: {os.strerror(ctypes.get_errno())}"
 
     def watch(self, view: View) -> None:
-        """Watch the descriptions of the devices of ``view``, which is new."""
+        """Watch the descriptions of the devices of a new ``view``."""
         for device in view.devices:
             folder = os.fsencode(f"{view.folder}/{CLASS}/{device.name}")
             watch = self._libc.inotify_add_watch(self.fd, folder, IN_CLOSE_WRITE)
@@ -80,7 +80,7 @@ class Descriptions:
         try:
             with open(view.path_of(device), "rb") as file:
                 text = file.read(ROOM + 1)
-        except OSError:  # its folder is being made again
+        except OSError:  # the view's folder is being made again
             return
         text = text[:ROOM].removesuffix(b"\n").split(b"\0")[0]
         now = bytes(self.router.fabric.node_desc[device.node]).split(b"\0")[0]
@@ -93,7 +93,7 @@ class Descriptions:
             view.restore(device)
 
     def close(self) -> None:
-        """Watch no more."""
+        """End all watches."""
         if self.fd >= 0:
             self.selector.unregister(self.fd)
             os.close(self.fd)

@@ -1,8 +1,8 @@
 """The profile of a node that is a modelled machine: its GPUs, the PCIe switches between them and the adapters, and
 two NUMA nodes.
 
-The processors and memory are those of the real machine, halved: bindings to processors work as the program
-requests, but the kernel has no second NUMA node to which memory could be bound.
+Each NUMA node has half of the real machine's processors and memory. Programs can bind themselves to these processors,
+but not to this memory, because the kernel does not have the second NUMA node.
 Sources: the kernel's ABI (Documentation/ABI/stable/sysfs-devices-node); 20 is the kernel's REMOTE_DISTANCE.
 """
 
@@ -28,10 +28,10 @@ are for the switch and the adapter."""
 
 @dataclass(frozen=True)
 class NodeProfile:
-    """``gpu``: PCI vendor and device of each GPU; ``slot``: its PCIe generation and lanes; ``nearest``: for each
-    GPU the number of its adapter; ``adapters``: adapters of the machine; ``path`` between both: ``pix`` (one
-    PCIe switch), ``phb`` (one processor) or ``sys`` (adapters at one processor,
-    GPUs at the other)."""
+    """``gpu``: PCI vendor and device of each GPU; ``slot``: its PCIe generation and lanes; ``nearest``: for each GPU
+    the number of its nearest adapter; ``adapters``: number of adapters of the machine; ``path``: the path between a GPU
+    and this adapter, ``pix`` (one PCIe switch), ``phb`` (one processor) or ``sys`` (adapters at one processor, GPUs at
+    the other)."""
 
     gpu: tuple[int, int] = (0, 0)
     slot: tuple[int, int] = (1, 1)
@@ -46,7 +46,8 @@ class NodeProfile:
 
     @property
     def groups(self) -> range:
-        """Root buses of the machine: one for each adapter, and if the GPUs are at the other processor, one more."""
+        """The number of root buses of the machine: one for each adapter, and one more if the GPUs are at the other
+        processor."""
         return range(self.adapters * (2 if self.path == "sys" else 1))
 
     def gpus_of(self, group: int) -> int:
@@ -69,7 +70,7 @@ ADAPTERS_ONLY = NodeProfile()
 
 
 def processors(numa: int = -1) -> list[int]:
-    """Return the processors of a NUMA node of a modelled machine; -1 means all processors of this machine."""
+    """Return the processors of NUMA node ``numa`` of a modelled machine; with -1, all processors of this machine."""
     try:
         text = Path("/sys/devices/system/cpu/online").read_text().strip()
     except OSError:
@@ -82,7 +83,7 @@ def processors(numa: int = -1) -> list[int]:
 
 
 def ranges_of(cpus: list[int]) -> str:
-    """Return ``0-3,8`` for a sorted list of processors."""
+    """Return a sorted list of processors as text, for example ``0-3,8``."""
     firsts = [cpu for cpu in cpus if cpu - 1 not in cpus]
     lasts = [cpu for cpu in cpus if cpu + 1 not in cpus]
     return ",".join(f"{a}-{b}" if a < b else f"{a}" for a, b in zip(firsts, lasts, strict=True))
@@ -106,7 +107,7 @@ def _memory(numa: int) -> str:
 
 
 def numa_files() -> dict[str, Callable[[], str | bytes]]:
-    """Map paths below ``/`` to contents: the NUMA nodes of a modelled machine."""
+    """Return the files of the NUMA nodes of a modelled machine: path below ``/`` → content."""
     nodes = list(range(SOCKETS))
     files: dict[str, Callable[[], str | bytes]] = {}
     with_cpus = [n for n in nodes if processors(n)]

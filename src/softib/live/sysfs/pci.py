@@ -2,11 +2,11 @@
 switches and NUMA nodes, in addition to the machine's devices.
 
 UCX, NCCL and hwloc follow ``/sys/class/infiniband/mlx5_0`` (a link, as on every kernel) to its PCI
-function and read its type, the speed of its slot and which processors are near. Others start from
+function, and read its type, the speed of its slot and its nearest processors. Others start from
 ``/sys/bus/pci/devices``: libpciaccess (hwloc) and lspci read the configuration space, Kubernetes'
 device plugins ``modalias`` and ``driver``; NCCL resolves addresses with ``/sys/class/pci_bus``.
 Each adapter of a host has its own root bus: function ``0000:11:00.0`` behind ``0000:10:00.0`` of
-root bus 10, then 20, and so on; from the sixteenth on in the next domain. With a
+root bus 10, then 20, and so on; from the sixteenth adapter on, in the next domain. With a
 :class:`NodeProfile`, GPUs share the root bus of their adapter. Without a profile, no processor is
 nearer to one adapter than to another: ``numa_node`` is -1, as a kernel writes in that case.
 
@@ -35,8 +35,7 @@ __all__ = ["adapter_folder", "functions_of", "machine_links", "pci_files", "pci_
 
 BUS, CLASS = "sys/bus/pci/devices", "sys/class/pci_bus"
 VENDORS = {0x0002C9: 0x15B3, 0x001175: 0x1077}
-"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Other vendors are unknown; their
-adapters are also called mlx5."""
+"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Adapters of all other vendors get the name mlx5, too."""
 CLASS_INFINIBAND, CLASS_GPU, CLASS_BRIDGE = 0x020700, 0x030200, 0x060400
 ROOT_PORT, SWITCH = (0x1B36, 0x000C), (0x1000, 0xC010)
 ENDPOINT, ROOT, UPSTREAM, DOWNSTREAM = 0, 4, 5, 6
@@ -49,8 +48,8 @@ GIGATRANSFERS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 
 
 def _adapter(f: Fabric, node: int) -> Adapter:
-    """Return the node's part. If the catalogue does not have its interface, return the part for the
-    speed that its first port supports (at least QDR)."""
+    """Return the catalogue's part for the adapter of a node. If the catalogue does not have the adapter's interface,
+    return the part for the speed that its first port supports (at least QDR)."""
     part = DEVICES.get(int(f.device_id[node]))
     if isinstance(part, Adapter) and part.pcie_generation and part.pcie_lanes:
         return part
@@ -68,7 +67,7 @@ def _device(f: Fabric, node: int) -> int:
 
 
 def _slot(f: Fabric, node: int) -> tuple[int, int]:
-    """Return generation and lanes of its slot."""
+    """Return the PCIe generation and the lanes of the adapter's slot."""
     part = _adapter(f, node)
     return part.pcie_generation or 1, part.pcie_lanes or 1
 
@@ -76,8 +75,8 @@ def _slot(f: Fabric, node: int) -> tuple[int, int]:
 @dataclass(frozen=True)
 class Function:
     """A PCI function in ``folder`` (below ``/``). ``part``: vendor and device; ``kind``: class code; ``slot``: PCIe
-    generation and lanes; ``numa``: NUMA node (-1: none); ``port``: type of the PCI Express capability; ``buses``, of a
-    bridge: the bus that it is on, the one behind it, and the last one behind it."""
+    generation and lanes; ``numa``: NUMA node (-1: none); ``port``: type of the PCI Express capability; ``buses``: for a
+    bridge, the numbers of its primary, secondary and subordinate bus."""
 
     folder: str
     part: tuple[int, int]
@@ -91,7 +90,7 @@ class Function:
 
     @property
     def name(self) -> str:
-        """Domain, bus, device and function."""
+        """The address: domain, bus, device and function."""
         return os.path.basename(self.folder)
 
     @property
@@ -150,14 +149,14 @@ class Function:
 
 
 def _root(group: int) -> tuple[str, str, int]:
-    """Return domain and folder of the root bus of ``group``, and its number."""
+    """Return the domain, the folder and the number of the root bus of ``group``."""
     domain, bus = f"{group // ROOTS:04x}", 16 * (group % ROOTS + 1)
     return domain, f"sys/devices/pci{domain}:{bus:02x}", bus
 
 
 def _endpoint_folder(profile: NodeProfile, group: int, number: int) -> str:
-    """Return endpoint ``number`` of a root bus (0: the adapter, then GPUs): below the PCIe switch,
-    or behind its root port."""
+    """Return the folder of endpoint ``number`` of a root bus (0: the adapter, then the GPUs): below the PCIe switch, or
+    behind a root port."""
     domain, folder, bus = _root(group)
     if not profile.has_switch(group):
         return f"{folder}/{domain}:{bus:02x}:{number:02x}.0/{domain}:{bus + 1 + number:02x}:00.0"
@@ -206,7 +205,7 @@ def _bridge(folder: str, numa: int, port: int, slot: tuple[int, int], buses: tup
 
 
 def _buses(functions: list[Function]) -> dict[str, str]:
-    """Map each bus (``0000:11``) to its directory, below ``/``."""
+    """Return bus (``0000:11``) → its directory below ``/``."""
     buses = {}
     for one in functions:
         if one.port == ROOT:
@@ -220,7 +219,7 @@ def _buses(functions: list[Function]) -> dict[str, str]:
 
 
 def pci_files(functions: list[Function]) -> dict[str, Callable[[], str | bytes]]:
-    """Map paths below ``/`` to contents."""
+    """Return the files of functions: path below ``/`` → content."""
     texts = {f"{one.folder}/{name}": text for one in functions for name, text in one.files().items()}
     numa = {os.path.dirname(one.folder): one.numa for one in functions}
     for folder in _buses(functions).values():
@@ -230,7 +229,7 @@ def pci_files(functions: list[Function]) -> dict[str, Callable[[], str | bytes]]
 
 
 def pci_links(functions: list[Function]) -> dict[str, str]:
-    """Map paths below ``/`` to where these links lead: those of functions and buses."""
+    """Return the links to functions and buses: path below ``/`` → target."""
     links = {}
     for one in functions:
         up = "../" * one.folder.count("/")

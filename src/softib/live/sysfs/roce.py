@@ -31,14 +31,14 @@ NETWORK_SIZE = 1 << 22
 LINK_LOCAL = b"\xfe\x80" + bytes(6)
 GIDS = 16
 ROCE_V2_INDEX = 3
-"""The GID of RoCE v2 over IPv4: what rdma_cm uses."""
+"""Index of the GID of RoCE v2 over IPv4, which rdma_cm uses."""
 FIRST_OF_IPV4, LAST_OF_IPV4 = 2, 3
 MAC_HEAD = 0x02
 """First octet of a MAC: locally administered; the port's row follows in five octets."""
 
 
 def is_ethernet(f: Fabric, port: int) -> bool:
-    """Whether the link layer of port row ``port`` is Ethernet."""
+    """Return whether the link layer of port row ``port`` is Ethernet."""
     return bool(f.node_ethernet[f.port_node[port]])
 
 
@@ -58,8 +58,8 @@ def mac_of(port: int) -> bytes:
 
 
 def mac_of_gid(gid: bytes) -> bytes:
-    """Return the MAC of the port that has ``gid``: from a link-local address, or from an IPv4 address of
-    :data:`NETWORK`; zeros for another GID."""
+    """Return the MAC of the port that has ``gid``, which is made from a link-local address or an IPv4 address of
+    :data:`NETWORK`; zeros for other GIDs."""
     if gid.startswith(LINK_LOCAL):
         return bytes([gid[8] ^ 2]) + gid[9:11] + gid[13:]
     row = int.from_bytes(gid[12:], "big") - NETWORK - 1

@@ -1,4 +1,4 @@
-"""A program's view of the fabric: the HCAs of one host, as directories like a kernel's and as umad devices.
+"""A program's view of the fabric: the HCAs of one host, as directories like those of a kernel, and as umad devices.
 
 The tree below a view's folder (``sys/class/infiniband``, ``sys/class/infiniband_mad``,
 ``dev/infiniband``) consists of real files, so every method of reading a directory works. Files are
@@ -34,8 +34,8 @@ file, so that a namespace can make it writable in a tree that is read-only."""
 
 @dataclass(frozen=True)
 class Device:
-    """An adapter: its name on the host, its node, the portnums that are shown, its
-    slot, the number among the host's, and the directory of its PCI function, below ``/``."""
+    """An adapter: its name on the host, its node, the portnums that are shown, its number among the host's adapters
+    (``slot``), and the directory of its PCI function below ``/``."""
 
     name: str
     node: int
@@ -45,17 +45,18 @@ class Device:
 
     @property
     def folder(self) -> str:
-        """Its directory below the view's folder; ``/sys/class/infiniband`` has a link to it, as on
-        every kernel."""
+        """The adapter's directory below the view's folder. As in every kernel, ``/sys/class/infiniband`` has a link to
+        it."""
         return f"{self.pci}/infiniband/{self.name}"
 
 
 def devices_of(f: Fabric, nodes: list[int], portnum: int | None, profile: NodeProfile | None) -> list[Device]:
-    """Return their names: from their descriptions if these differ, otherwise ``mlx5_0``, ``mlx5_1`` …"""
+    """Return the devices of a host. Their names come from their descriptions if these differ; otherwise they are
+    ``mlx5_0``, ``mlx5_1`` …"""
     names = [device_name(f, node) for node in nodes]
     if "" in names or len(set(names)) < len(names):
         names = [f"mlx5_{i}" for i in range(len(nodes))]
-    slots = {node: i for i, node in enumerate(host_of(f, nodes[0]))}  # the same in every view
+    slots = {node: i for i, node in enumerate(host_of(f, nodes[0]))}  # a device's slot is the same in every view
     devices = []
     for name, node in zip(names, nodes, strict=True):
         ports = (0,) if f.is_switch[node] else tuple(range(1, int(f.node_nports[node]) + 1))
@@ -65,8 +66,8 @@ def devices_of(f: Fabric, nodes: list[int], portnum: int | None, profile: NodePr
 
 
 def _fill(path: str, octets: bytes) -> None:
-    """``path`` holds ``octets``. A view has hundreds of files, and open() and pathlib would take as
-    much time as the system calls themselves."""
+    """Write ``octets`` to the file ``path`` with system calls. A view has hundreds of files, and open() and pathlib
+    would double the time."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         os.write(fd, octets)
@@ -118,7 +119,8 @@ class View:
 
     @staticmethod
     def _device_line(device: Device) -> str:
-        """Return the list for ``libsoftib-verbs.so``: name, row of the node, firmware, portnums."""
+        """Return the device's line in the file for ``libsoftib-verbs.so``: name, row of the node, firmware,
+        portnums."""
         return " ".join(map(str, (device.name, device.node, FIRMWARE, *device.portnums)))
 
     def _add_port(self, device: Device, portnum: int) -> None:
@@ -136,15 +138,15 @@ class View:
         self.umads.append(port)
 
     def port(self, umad: int) -> int | None:
-        """Return port row of ``/dev/infiniband/umadN``."""
+        """Return the port row of ``/dev/infiniband/umadN``."""
         return self.umads[umad] if 0 <= umad < len(self.umads) else None
 
     def refresh(self, path: str) -> None:
         """Bring the file ``path`` (below the folder) up to date; other paths are ignored. In a
-        table (``pkeys``, ``gids``) all entries are updated: a program that reads one reads the
-        others next, and ``preload/umad/refresh.c`` does not request these."""
+        table (``pkeys``, ``gids``) all entries are updated: a program that reads one entry reads the others next, and
+        ``preload/umad/refresh.c`` sends no request for these."""
         path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
-        for device in self.devices:  # by the link's other end, as a program in that directory names it
+        for device in self.devices:  # the path by which a program in the link's target directory names the file
             if path.startswith(f"{device.folder}/"):
                 path = f"{CLASS}/{device.name}{path.removeprefix(device.folder)}"
         if path not in self._lines:
@@ -197,8 +199,8 @@ class View:
         self._write(path)
 
     def write(self) -> None:
-        """Write every file, whatever its contents. No program reads them yet and the loop waits
-        meanwhile, so they need not be renamed into place."""
+        """Write every file of a new view. No program reads the files yet, and the loop waits meanwhile, so they are
+        written in place."""
         self._shown.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
         for device in self.devices:
@@ -216,30 +218,30 @@ class View:
 
 
 class Views:
-    """The views of a running fabric below ``folder``, by name. ``profile``: the machine that each host is."""
+    """The views of a running fabric below ``folder``, by name. ``profile``: the model of machine that each host is."""
 
     def __init__(self, fabric: Fabric, folder: Path, profile: NodeProfile | None = None):
         self.fabric, self.folder, self.profile = fabric, folder, profile
         self.known: dict[str, View] = {}
         self.made: Callable[[View], None] = lambda view: None
-        """Called when the files of a view were made."""
+        """Called after the files of a view were made."""
         shutil.rmtree(folder, ignore_errors=True)  # files of a killed daemon
 
     def of_port(self, port: int) -> View:
-        """Return a program that sees only this port."""
+        """Return the view with only this port."""
         f = self.fabric
         return self._made(f"port-{port}", [int(f.port_node[port])], int(f.port_num[port]))
 
     def of_node(self, node: int) -> View:
-        """Return a program that sees only this node, with all its ports."""
+        """Return the view with only this node, and all its ports."""
         return self._made(f"node-{node}", [node])
 
     def of_host(self, node: int) -> View:
-        """Return a program that sees all HCAs of the host that ``node`` is in."""
+        """Return the view with all HCAs of the host to which ``node`` belongs."""
         return self._made(f"host-{node}", host_of(self.fabric, node))
 
     def show(self, named: str, port: int, alone: bool = False) -> View:
-        """Return the view for ``softib run --node NAMED``, where NAMED means ``port``.
+        """Return the view for ``softib run --node NAMED``; ``port`` is the port that NAMED means.
 
         A host's name (or no name) shows the host; an adapter's own name or GUID shows that adapter;
         ``name:portnum``, or a ``port`` named in addition (``alone``), shows that port.

@@ -1,1 +1,1 @@
-"""The part of the user_mad driver for libsoftib-umad.so."""
+"""The daemon's replacement for the kernel's user_mad driver, used by libsoftib-umad.so."""

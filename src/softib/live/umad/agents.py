@@ -1,4 +1,4 @@
-"""The registrations of user_mad agents: which agent takes which MAD on a port, by the rules of a kernel.
+"""The registrations of user_mad agents. They determine which agent on a port receives a MAD, by the kernel's rules.
 
 Sources: the kernel's ABI (Documentation/infiniband/user_mad.rst) and IBA 13.4.4 (class numbers),
 13.6 (RMPP).
@@ -22,7 +22,7 @@ AGENTS = 32
 VERSIONS = 8
 SUBN_LID, SUBN_DR, SUBN_ADM, DEVICE_ADM, BIS = 0x01, 0x81, 0x03, 0x10, 0x12
 CLASSES = 80
-"""Class numbers below this can be registered, and 0x81."""
+"""Agents can be registered for class numbers below this one, and for 0x81."""
 VENDOR_OUI_AT = 37
 
 
@@ -33,8 +33,8 @@ def has_rmpp(mgmt_class: int) -> bool:
 
 @dataclass(frozen=True)
 class Agent:
-    """One registration. ``methods`` are the bits of the unsolicited methods that it takes;
-    ``kernel_rmpp``: it gets RMPP messages whole."""
+    """One registration. ``methods``: a bit mask of the methods of unsolicited MADs that it receives. ``kernel_rmpp``:
+    it receives RMPP messages whole."""
 
     qpn: int
     mgmt_class: int
@@ -54,7 +54,7 @@ class Agent:
         )
 
     def overlaps(self, other: Agent) -> bool:
-        """Return whether both would accept the same MAD. A port gives each MAD to only one agent."""
+        """Return whether both agents would accept the same MAD, which a port does not allow."""
         same = (self.mgmt_class, self.version, self.oui) == (other.mgmt_class, other.version, other.oui)
         return same and bool(self.methods & other.methods)
 
@@ -63,7 +63,7 @@ MANAGERS_AGENTS = tuple(
     Agent(int(klass == MgmtClass.SUBN_ADM), klass, CLASS_VERSION.get(klass, 1), methods, 0, klass == MgmtClass.SUBN_ADM)
     for klass, methods in MANAGES.items()
 )
-"""The agents of a subnet manager, which it would register on a umad device."""
+"""The agents that a subnet manager would register on a umad device."""
 
 
 class AgentTable:
@@ -96,7 +96,7 @@ class AgentTable:
         return 0, number
 
     def remove(self, number: int) -> int:
-        """Return the errno of removing it."""
+        """Remove an agent; return an errno."""
         if self.agents.pop(number, None) is None:
             return errno.EINVAL
         self.known[number] = 0

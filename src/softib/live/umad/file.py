@@ -1,7 +1,7 @@
 """One open umad device of a program under softib's preload library: the state that a kernel keeps for it.
 
-Its descriptor in the program is a connection to the daemon, which therefore notices at once when the program closes
-it or dies.
+The descriptor of the device in the program is a connection to the daemon. So the daemon notices at once when the
+program closes the device or dies.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from softib.mad.batch import MadBatch
 __all__ = ["Ancillary", "IssmFile", "PendingRequest", "RmppPayload", "UmadFile", "tid_of"]
 
 TRAP_REPRESS = int(Method.TRAP_REPRESS)
-"""The answer to a trap has no response bit, but a kernel treats it as a response."""
+"""The method of the answer to a trap. It has no response bit, but a kernel treats it as a response."""
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
-"""Limit of messages that wait for a program that does not read; later ones are dropped, as in the kernel."""
+"""Most messages that wait for a program that does not read. Further messages are dropped, as in the kernel."""
 
 
 @dataclass(frozen=True)
 class RmppPayload:
-    """The rest of an RMPP message: a descriptor of a file with the whole MAD, and its bytes."""
+    """The data of an RMPP message: a descriptor of a file with the whole MAD, and its number of bytes."""
 
     fd: int
     octets: int
@@ -53,7 +53,7 @@ class RmppPayload:
 
 @dataclass(frozen=True)
 class Ancillary:
-    """Accompanies the message of a program that is being handled: the program's ``port`` (None: no program sent
+    """Further data of the program's message that is being handled: the program's ``port`` (None: no program sent
     it), the rest of an RMPP message, and the header's GRH fields at the receiver (``forward_route``) and on an
     agent's answer (``return_route``), 24 bytes each."""
 
@@ -65,7 +65,8 @@ class Ancillary:
 
 @dataclass
 class PendingRequest:
-    """A request that waits for its answer: the message as written, and how many more times it may be sent."""
+    """A request that waits for its answer: the message as written, and the number of times that it may be sent
+    again."""
 
     message: bytes
     payload: RmppPayload | None
@@ -80,9 +81,9 @@ def tid_of(mad: np.ndarray) -> int:
 
 
 class UmadFile:
-    """A station (see :class:`softib.live.mad_router.Station`) behind ``sock``. ``queue`` holds what did not fit
-    into the socket yet; ``pending`` the requests without an answer, by TID.
-    ``ancillary()`` returns what accompanies the message that is being handled."""
+    """A station (see :class:`softib.live.mad_router.Station`) behind ``sock``. ``queue``: messages that did not fit
+    into the socket yet. ``pending``: requests without an answer, by TID. ``ancillary()`` returns the :class:`Ancillary`
+    of the message that is being handled."""
 
     issm = False
 
@@ -107,14 +108,14 @@ class UmadFile:
         self.announced = 0
         """RMPP messages that were announced and have not arrived yet."""
         self.answered: list[int] | None = None
-        """While this file's requests are handled: TIDs of those that were answered at once."""
+        """While this file's requests are handled: the TIDs of requests that were answered at once."""
         self._out = np.zeros((BATCH, MESSAGE_SIZE), np.uint8)
         self._dwords = self._out.view(np.uint32)
         self._views = [row.data for row in self._out]
 
     @property
     def closed(self) -> bool:
-        """Whether the program closed it or no longer exists."""
+        """Whether the program has closed the file or no longer exists."""
         return self.hung_up or self.queue.broken
 
     # -- as a station --
@@ -126,20 +127,21 @@ class UmadFile:
         return self.table.taker(mad) is not None
 
     def deliver(self, batch: MadBatch) -> None:
-        """Hand over. Requests that were returned as undeliverable wait until they time out."""
+        """Deliver MADs to the program. Its own requests that come back as undeliverable are not delivered: they wait
+        until they time out."""
         if self.answered is not None:
             if batch.status.any():
                 batch = batch[batch.status == 0]
             methods = batch.mad[:, METHOD_AT]
-            answers = (methods >= RESPONSE_BIT) | (methods == TRAP_REPRESS)  # not a trap that its request raised
+            answers = (methods >= RESPONSE_BIT) | (methods == TRAP_REPRESS)  # not traps
             self.answered.extend(MadHeader.tid.get(batch.mad[answers]).tolist())
         for at in range(0, len(batch), BATCH):
             self._hand_over(batch[at : at + BATCH])
 
     def deliver_long(self, batch: MadBatch, message: bytes) -> None:
-        """Deliver one message (one row with its first bytes) that this process made.
+        """Deliver one long message that this process made; ``batch`` has one row with its first bytes.
 
-        An agent that does RMPP itself, or does without it, gets only the first segment.
+        An agent that implements RMPP itself, or does not use it, gets only the first segment.
         """
         if not self.table.kernel_rmpp[batch.mad[0, AGENT_AT] & 31]:
             self.deliver(batch)
@@ -167,7 +169,7 @@ class UmadFile:
             mad = batch.mad[i]
             if _answers(mad):
                 if self._dwords[i, 0] not in self.table.agents:
-                    continue  # unregistered meanwhile
+                    continue  # the agent was unregistered meanwhile
                 if self.answered is None:
                     self._forget(tid_of(mad))
             else:
@@ -192,10 +194,10 @@ class UmadFile:
         if done is not None and done.payload is not None:
             done.payload.drop()
 
-    # -- its end --
+    # -- the end of requests and of the file --
 
     def time_out(self, tid: int, waited: PendingRequest) -> None:
-        """The program's request is returned with ETIMEDOUT."""
+        """Return the program's request with ETIMEDOUT."""
         message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
         message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT
         message[HEAD_SIZE + 8 : HEAD_SIZE + 16] = np.frombuffer(tid.to_bytes(8, "big"), np.uint8)
@@ -216,7 +218,7 @@ def _answers(mad: np.ndarray) -> bool:
 
 
 class IssmFile:
-    """An open issm device: while it is open, its port has IsSM set. It takes no MADs; a umad file does."""
+    """An open issm device: while it is open, its port has IsSM set. It receives no MADs, unlike a umad file."""
 
     issm = True
     queue: tuple[()] = ()
@@ -227,11 +229,11 @@ class IssmFile:
         self.closed = False
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Nothing."""
+        """Return False: it takes no MADs."""
         return False
 
     def deliver(self, batch: MadBatch) -> None:
-        """Nothing comes."""
+        """Do nothing: no MADs are delivered to it."""
 
     def close(self) -> None:
         """Close the socket."""

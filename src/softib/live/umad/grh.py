@@ -1,9 +1,9 @@
 """Global routes (GRH) and P_Key indices of MADs between umad devices, as a host's driver shows them
 (IBA 8.3, 13.5.4).
 
-A receiver finds the packet's GRH in the header, from its own point of view: the sender's GID, and
-the index of the receiver's GID to which the packet was sent. A packet whose GRH names a GID that
-the port at the DLID does not have is dropped there (IBA 9.6.1.2.3).
+The header of a received message describes the packet's GRH from the receiver's side: it has the sender's GID, and the
+index of the receiver's GID to which the packet was sent. A packet whose GRH names a GID that the port at the DLID does
+not have is dropped there (IBA 9.6.1.2.3).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from softib.iba.smp import PortInfo
 __all__ = ["ROUTE", "pkey_index_at", "routes_of"]
 
 ROUTE = slice(32, 56)
-"""grh_present, gid_index, hop_limit, traffic_class, gid, flow_label in ``softib_umad_head``."""
+"""The fields of the route in ``softib_umad_head``: grh_present, gid_index, hop_limit, traffic_class, gid,
+flow_label."""
 QPN = slice(20, 24)
 LINK_LOCAL = 0xFE80_0000_0000_0000
 ANSWERS_HOPS = 0xFF
@@ -48,7 +49,7 @@ def _gid(f: Fabric, port: int, index: int) -> bytes:
 
 
 def _index_of(f: Fabric, port: int, gid: bytes) -> int | None:
-    """Index of this GID at ``port``; every port has the link-local prefix (IBA 4.1.1)."""
+    """Return the index of this GID at ``port``. The link-local prefix is valid at every port (IBA 4.1.1)."""
     prefix, guid = int.from_bytes(gid[:8], "big"), np.uint64(int.from_bytes(gid[8:], "big"))
     if prefix not in (LINK_LOCAL, int(PortInfo.gid_prefix.get(f.port_info[port]))) or not guid:
         return None
@@ -58,9 +59,9 @@ def _index_of(f: Fabric, port: int, gid: bytes) -> int | None:
 
 
 def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, Route | None]:
-    """Return the header's fields for the route of ``message``, which a program on ``port`` wrote
-    with a GRH: (at its receiver, on an agent's answer to it). (None, None) means that the
-    destination port does not have that GID. SMPs have no GRH (IBA 14.2.1.1): zeros."""
+    """Return the header's route fields for ``message``, which a program on ``port`` wrote with a GRH, as (fields at its
+    receiver, fields on an agent's answer to it). (None, None) means that the destination port does not have that GID.
+    SMPs have no GRH (IBA 14.2.1.1): zeros."""
     if not message[QPN].any():
         return bytes(24), bytes(24)
     route = message[ROUTE].tobytes()
@@ -73,8 +74,8 @@ def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, 
 
 
 def pkey_index_at(f: Fabric, here: int, index: int, there: int) -> int:
-    """Return the index in the table of port ``there`` of the partition at ``index`` of port
-    ``here``; 0 if the table lacks it."""
+    """Return the index at which port ``there`` has the partition that port ``here`` has at ``index``; 0 if it does not
+    have it."""
     n = int(f.pkey_cap[there])
     if index >= int(f.pkey_cap[here]):
         return 0

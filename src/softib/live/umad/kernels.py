@@ -1,4 +1,4 @@
-"""umad messages (64 bytes of the kernel's header, 256 of MAD) to and from the router's columns.
+"""Conversion between umad messages (the kernel's header of 64 bytes, and a MAD of 256 bytes) and the router's columns.
 
 Header: agent at 0, status 4, timeout_ms 8, length 16, QP 20 (big endian), Q_Key 24, LID 28 (big
 endian), SL 30, grh_present 32, P_Key index 56. Integers that are not big endian are in the machine's order; the
@@ -36,16 +36,16 @@ WELL_KNOWN_QKEY = 0x80010000
 HEAD_SIZE = 64
 QPN_AT, QKEY_AT, LID_AT, SL_AT, GRH_PRESENT_AT, PKEY_INDEX_AT = 20, 24, 28, 30, 32, 56
 AGENT_AT = TID_AT + 3
-"""Byte of the TID that holds the agent's number."""
+"""Offset of the TID's byte that contains the agent's number."""
 
 
 @kernel(_nrt=False)
 def read_messages(messages, dwords, sizes, n, agent_qp, q, awaits):
-    """The first ``n`` of ``messages`` (uint8[m, 320], ``dwords`` the same bytes as uint32[m, 80])
-    as requests ``q`` (:data:`~softib.mad.batch.MadColumns`).
+    """Read the first ``n`` of ``messages`` (uint8[m, 320]; ``dwords`` is the same memory as uint32[m, 80]) into the
+    requests ``q`` (:data:`~softib.mad.batch.MadColumns`).
 
-    ``sizes`` are the received bytes. The agent's number goes into bits 32-47 of the TID, which the
-    router does not change. ``awaits`` marks the requests whose sender waits for an answer.
+    ``sizes``: the number of bytes received in each message. The agent's number goes into bits 32-47 of the TID, which
+    the router does not change. ``awaits`` marks the requests whose sender waits for an answer.
     """
     for r in range(n):
         m, mad = messages[r], q.mad[r]
@@ -68,9 +68,11 @@ def read_messages(messages, dwords, sizes, n, agent_qp, q, awaits):
 
 @kernel(_nrt=False)
 def write_messages(mad, slid, sqp, sl, pkey_index, status, kernel_rmpp, messages, dwords):
-    """Write the MADs and columns of a batch as ``messages`` to a program; responses name the agent in their TID.
+    """Write the MADs and columns of a batch as ``messages`` to a program. The TID of a response contains the agent's
+    number.
 
-    ``kernel_rmpp`` (uint8[32]) marks the agents for which a last RMPP segment has the length given in its header.
+    ``kernel_rmpp`` (uint8[32]) marks the agents for which the length of a last RMPP segment is the length given in its
+    header.
     """
     for r in range(len(mad)):
         m, f = messages[r], mad[r]
@@ -117,8 +119,8 @@ def umad_pump(t, v, q, a, x, u, agents, classes, now, rounds):
 
     Like :func:`softib.live.ibsim.kernels.pump`, for the messages of softib's library. ``u``:
     :data:`softib.live.umad.wire.UmadBuffers`; ``agents`` uint8[3, 32]:
-    :class:`softib.live.umad.agents.AgentTable`. A MAD for an agent that is not registered is dropped. Returns one
-    of IDLE, CLOSED, SPECIAL, LEFT; ``x.counts`` are to be finished.
+    :class:`softib.live.umad.agents.AgentTable`. A MAD for an agent that is not registered is dropped. Returns IDLE,
+    CLOSED, SPECIAL or LEFT; the caller must then do the work that ``x.counts`` shows.
     """
     counts, fd = x.counts, u.file[FD]
     for _ in range(rounds):

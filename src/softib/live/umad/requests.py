@@ -1,5 +1,5 @@
-"""Handles MADs that programs write to their umad devices: they are answered, forwarded, or kept until
-they time out.
+"""Handles MADs that programs write to their umad devices: answers them, forwards them, or keeps them until they time
+out.
 
 Most of the work never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers
 and sends while one program sends. The rest is handled here: RMPP messages, GRHs, and requests that
@@ -38,8 +38,8 @@ NOTHING = Ancillary()
 
 
 class UmadRequests:
-    """Reads the open ``files`` (by number) and keeps the requests' timers. :meth:`tick` must be
-    called when :meth:`wait_s` is over. ``ancillary`` accompanies the message that is being handled.
+    """Reads the open ``files`` (by number) and keeps the timers of requests. :meth:`tick` must be
+    called when :meth:`wait_s` is over. ``ancillary``: further data of the message that is being handled.
     """
 
     def __init__(self, router: MadRouter, files: Mapping[int, object]):
@@ -82,7 +82,7 @@ class UmadRequests:
         )
 
     def adopt(self, file: UmadFile) -> None:
-        """Let receives on this file's socket wait for a moment in the kernel; every other call uses DONTWAIT."""
+        """Let receives on this file's socket wait in the kernel for a moment; all other calls use DONTWAIT."""
         file.sock.setblocking(True)
         wait = struct.pack("@ll", 0, PUMP_WAIT_MS * 1000)
         file.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
@@ -92,7 +92,7 @@ class UmadRequests:
     def read(self, file: UmadFile) -> None:
         """Handle what ``file``'s program has written, up to a limit, so that others do not wait too long."""
         if self.router.pumps and not file.queue and not file.announced and self._pump(file) not in (SPECIAL, LEFT):
-            return  # a message for another program is often followed by more: they are sent together
+            return  # more messages often follow one for another program: send them together
         for _ in range(ROUNDS):
             n = 0
             while n < BATCH:
@@ -130,7 +130,8 @@ class UmadRequests:
         return ended
 
     def _special(self, file: UmadFile, row: int, size: int, payload: RmppPayload | None) -> bool:
-        """Handle the message in ``row``, which needs handling by itself, after those in the rows before it."""
+        """Handle the messages in the rows before ``row``, and then the message in ``row``, which must be handled
+        alone."""
         if payload is None and self._in_dwords[row, 4] > MESSAGE_SIZE:
             file.announced += 1  # the next one comes with the whole message: see umad.h
             return False
@@ -146,8 +147,8 @@ class UmadRequests:
         return True
 
     def _receive(self, file: UmadFile, row: int) -> tuple[int, RmppPayload | None]:
-        """Return bytes of the next message, now in ``row``; -1 if there is none. The caller drops
-        the payload."""
+        """Read the next message into ``row``. Return its number of bytes, -1 if there is none, and its payload, which
+        the caller must drop."""
         flags = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
         try:
             size, control, _, _ = file.sock.recvmsg_into([self._rows[row]], ANCILLARY_SIZE, flags)
@@ -180,7 +181,7 @@ class UmadRequests:
         ancillary = Ancillary(file.port, payload)
         if self._in[0, GRH_PRESENT]:  # such a message comes singly
             forward_route, return_route = routes_of(router.fabric, file.port, self._in[0])
-            if forward_route is None:  # the port at that LID does not have the GID: it is dropped there
+            if forward_route is None:  # the port at that LID does not have the GID, so it drops the packet
                 self._keep_unanswered(file, n, router.requests.mad[:n], [], payload, clock_ps())
                 return
             ancillary = replace(ancillary, forward_route=forward_route, return_route=return_route)
@@ -223,7 +224,7 @@ class UmadRequests:
                 self._keep(file, tid, self._in[row, : int(self._sizes[row])].tobytes(), payload, now_ps)
 
     def _keep(self, file: UmadFile, tid: int, message: bytes, payload: RmppPayload | None, now_ps: int) -> None:
-        """``message`` waits for its answer."""
+        """Record that ``message`` waits for its answer."""
         old = file.pending.pop(tid, None)
         if old is not None and old.payload is not None:
             old.payload.drop()
@@ -236,7 +237,7 @@ class UmadRequests:
         heapq.heappush(self._timers, (waits.deadline_ps, next(self._order), file.number, tid))
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until a request's time is over (infinite: none waits)."""
+        """Return the seconds until the time of a request is over (infinite: none waits)."""
         return max(0.0, (self._timers[0][0] - now_ps) / 1e12) if self._timers else float("inf")
 
     def tick(self, now_ps: int) -> None:
@@ -246,7 +247,7 @@ class UmadRequests:
             file = self.files.get(number)
             waits = file.pending.get(tid) if isinstance(file, UmadFile) else None
             if waits is None or waits.deadline_ps != deadline_ps or not isinstance(file, UmadFile):
-                continue  # answered meanwhile
+                continue  # the request was answered meanwhile
             del file.pending[tid]
             if waits.tries:
                 self._retry(file, tid, waits, now_ps)

@@ -1,5 +1,5 @@
-"""Server of programs under ``libsoftib-umad.so``: the daemon replaces the kernel's user_mad driver of a
-host.
+"""Serves programs under ``libsoftib-umad.so``: the daemon does the work that the kernel's user_mad driver does on real
+hosts.
 
 Every umad device that a program opens is a connection to a SOCK_SEQPACKET socket in the fabric's
 directory (``preload/umad/umad.h``). Files and registrations are kept here;
@@ -39,7 +39,7 @@ from softib.plain_values import whole_number
 __all__ = ["UmadServer"]
 
 FIRST_NUMBER, LAST_NUMBER = 0x8000, 0xFFFE
-"""Numbers of files; clients of ibsim's protocol begin at 1."""
+"""Range of the numbers of open files. Clients of ibsim's protocol have smaller numbers."""
 
 
 class UmadServer(SeqpacketServer):
@@ -66,11 +66,11 @@ class UmadServer(SeqpacketServer):
 
     @property
     def payload(self) -> RmppPayload | None:
-        """The whole of the RMPP message that is being handled."""
+        """The whole RMPP message that is being handled."""
         return self.requests.ancillary.payload
 
     def message(self) -> bytes | None:
-        """Return its bytes."""
+        """Return the bytes of this message."""
         payload = self.payload
         return os.pread(payload.fd, payload.octets, 0) if payload is not None else None
 
@@ -102,7 +102,7 @@ class UmadServer(SeqpacketServer):
         except Exception:
             self.router.report_bug("opening a umad device")
             error = errno.EIO
-        if file is not None:  # before the reply: the program's next query must find the file
+        if file is not None:  # before the reply, because the program's next request must find the file
             self.files[file.number] = file
             if isinstance(file, UmadFile):
                 self.requests.adopt(file)
@@ -110,7 +110,7 @@ class UmadServer(SeqpacketServer):
             self.router.join(file)
             self.on_change()
         if message:
-            with contextlib.suppress(OSError):  # it closed; the file's first read shows it
+            with contextlib.suppress(OSError):  # the program has closed it, which the file's first read will show
                 sock.send(reply(error, value), socket.MSG_DONTWAIT)
         if file is None:
             sock.close()
@@ -120,7 +120,7 @@ class UmadServer(SeqpacketServer):
         return reply(error, 0)
 
     def _answer(self, request: Any, sock: socket.socket) -> tuple[int, int, UmadFile | IssmFile | None]:
-        """Return (errno, value, handler of the connection from then on)."""
+        """Return (errno, value, the handler to which the connection then belongs)."""
         op = int(request["op"])
         if op in (constant("OPEN"), constant("ISSM")):
             return self._open(request, op == constant("ISSM"), sock)
@@ -222,7 +222,7 @@ class UmadServer(SeqpacketServer):
     # -- time --
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until a request's time is over (infinite: none waits)."""
+        """Return the seconds until the time of a request is over (infinite: none waits)."""
         return self.requests.wait_s(now_ps)
 
     def tick(self, now_ps: int) -> None:

@@ -1,5 +1,5 @@
-"""The messages between libsoftib-umad.so and the daemon, as ``preload/umad/umad.h`` declares them, and the buffers
-in which those of an open device are served."""
+"""The messages between libsoftib-umad.so and the daemon, as ``preload/umad/umad.h`` declares them, and the buffers for
+the messages of an open device."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MESSAGE_SIZE = HEAD_SIZE + 256
 
 
 def request_of(message: bytes) -> Any | None:
-    """Return the request in ``message``, or None if it is not one, or of another version."""
+    """Return the request in ``message``; None if it is not a request of this version."""
     kind = types()["softib_umad_ask"]
     if len(message) != kind.itemsize:
         return None

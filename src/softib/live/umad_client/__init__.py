@@ -1,1 +1,1 @@
-"""A client of the kernel's user_mad devices: the counterpart of C's libibumad for MadBatch."""
+"""A client of the kernel's user_mad devices: what libibumad is for C programs, with MADs as MadBatch."""

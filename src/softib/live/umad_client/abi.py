@@ -32,7 +32,7 @@ def _mask(*methods: int) -> int:
 
 
 ASKS: dict[int, int] = {int(MgmtClass.SUBN_DR): 0, int(MgmtClass.SUBN_LID): 0}
-"""Management class → the methods of unsolicited MADs that are taken; none for programs that only send requests."""
+"""Management class → the methods of unsolicited MADs to register for, in a program that only sends requests: none."""
 MANAGES: dict[int, int] = {
     int(MgmtClass.SUBN_DR): _mask(Method.GET, Method.SET, Method.TRAP),
     int(MgmtClass.SUBN_LID): _mask(Method.GET, Method.SET, Method.TRAP),
@@ -43,7 +43,8 @@ MANAGES: dict[int, int] = {
     int(MgmtClass.SHARP): 0,
     int(MgmtClass.SM_REPLICA): _mask(Method.GET, Method.SET),
 }
-"""The classes of a subnet manager and administrator (those that OpenSM registers, and replication)."""
+"""Like :data:`ASKS`, for a subnet manager and administrator: the classes that OpenSM registers, and that of softib's
+replication."""
 CLASS_VERSION = {int(MgmtClass.SUBN_ADM): 2, int(MgmtClass.CONG_CTRL): 2}
 
 
@@ -52,7 +53,7 @@ ABI_VERSION = 5
 REGISTER_AGENT = 0xC01C1B01
 """``_IOWR(RDMA_IOCTL_MAGIC, 1, struct ib_user_mad_reg_req)``"""
 ENABLE_PKEY = 0x1B03
-"""``_IO(RDMA_IOCTL_MAGIC, 3)``: from now on the header has the index of the P_Key."""
+"""``_IO(RDMA_IOCTL_MAGIC, 3)``: after this call the header contains the P_Key index."""
 HEAD = np.dtype(
     [
         ("id", "=u4"),

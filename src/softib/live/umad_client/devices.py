@@ -38,7 +38,7 @@ class UmadDevice:
 
     @property
     def issm_path(self) -> str:
-        """Path of the file that is open while a manager runs on the port."""
+        """Path of the issm file, which is open while a manager runs on the port."""
         return f"/dev/infiniband/{self.issm}"
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class UmadDevice:
 
 
 def port_state(ca: str, portnum: int) -> int:
-    """Return the PortState that sysfs now reports, 0 if it reports none."""
+    """Return the PortState that sysfs reports now; 0 if it reports none."""
     word = read_text(f"{IB_CLASS}/{ca}/ports/{portnum}/state").split(":")[0]
     return int(word) if word.isdigit() else 0
 
@@ -82,8 +82,8 @@ def _device(name: str, place: tuple[str, str], issm: str) -> UmadDevice | None:
 
 def find_device(wanted: str | None = None, guid: int | None = None) -> UmadDevice:
     """Return the device named ``wanted``: ``umad0``, its path, ``mlx5_0`` (its first port),
-    ``mlx5_0:1`` or ``mlx5_0/1``, or a PortGUID; or the one with PortGUID ``guid``. None selects the
-    first device that is ACTIVE, otherwise the first with a link, otherwise the first.
+    ``mlx5_0:1`` or ``mlx5_0/1``, or a PortGUID; or the device with PortGUID ``guid``. With None, return the first
+    device that is ACTIVE; if none is, the first that has a link; otherwise the first.
 
     Raises :class:`InputError`, which lists the devices of the machine.
     """

@@ -1,5 +1,5 @@
-"""A umad device of a host of a running fabric, opened from outside: the messages of
-``libsoftib-umad.so`` without the library."""
+"""A umad device of a host of a running fabric, for a process that was not started with ``softib run``. It exchanges the
+messages of ``libsoftib-umad.so`` without that library."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ LOCAL_WINDOW = 96
 """Number of requests on the wire at a time: their answers fit into the socket's buffer (212,992
 bytes hold about 270)."""
 PATIENCE_MS = 20
-"""Time limit of the wait for outstanding requests without any arrival."""
+"""Time without an arriving MAD after which outstanding requests are no longer awaited."""
 
 
 class FabricPort(UmadPort):
-    """A :class:`UmadPort` on ``node`` (default: the first host) of the running fabric ``instance``.
+    """A :class:`UmadPort` on ``node`` (default: the first host) of the running fabric ``instance``;
+    ``portnum``: the port of its adapter (default: the first cabled one).
     Nothing needs to be preloaded, so a process may have several such ports. Raises
     :class:`InputError` for a node, :class:`PeerError` if the daemon does not serve it."""
 
@@ -42,10 +43,11 @@ class FabricPort(UmadPort):
         node: str | None = None,
         classes: Mapping[int, int] = ASKS,
         *,
+        portnum: int | None = None,
         timeout_ms: int = 180,
         window: int = LOCAL_WINDOW,
     ):
-        attached = attach(instance, node)
+        attached = attach(instance, node, portnum)
         server, view = attached.env["SOFTIB_UMAD"], attached.view.name
         self.device = UmadDevice("umad0", "", attached.name, attached.portnum, 0, 0, attached.name)
         self.timeout_ms, self.window = timeout_ms, window
@@ -78,7 +80,8 @@ class FabricPort(UmadPort):
         """Do nothing, since this is not a manager's port."""
 
     def _read_special(self, inbox: list[MadBatch]) -> None:
-        """Without RMPP, no message is longer than a MAD: so the daemon has ended, or a signal arrived."""
+        """Handle a message that cannot be read. Without RMPP no message is longer than a MAD, so the daemon has ended,
+        or a signal arrived."""
         try:
             if not self._sock.recv(MESSAGE_SIZE, socket.MSG_PEEK | socket.MSG_DONTWAIT):
                 raise PeerError(f"{self.device}: the fabric went down")
@@ -138,7 +141,7 @@ def request(server: str, **fields: Any) -> tuple[socket.socket, int]:
 
 def other_subnets(instance: Instance) -> str:
     """Return a line with the subnets of the running fabric that a :class:`FabricPort` on the first
-    host cannot reach; "" if it reaches all."""
+    host cannot reach; "" if there are none."""
     from softib.fabric.subnets import managed_subnets, master_port
     from softib.live.shared_fabric import SharedFabric
 

@@ -1,4 +1,5 @@
-"""Batches of MADs to and from the messages of a umad device, and the exchange of both: two system calls per MAD.
+"""Converts batches of MADs to and from messages of a umad device, and exchanges the messages with two system calls per
+MAD.
 
 A message is the kernel's header (:data:`softib.live.umad_client.abi.HEAD`, or its first 56 bytes)
 and a MAD. Integers that are not big endian are in the machine's order; they are read as dwords.
@@ -24,8 +25,8 @@ read = External("read", "intp", "int32", "uintp", "uintp")
 write = External("write", "intp", "int32", "uintp", "uintp")
 poll = External("poll", "int32", "uintp", "uintp", "int32")
 FD, SENT, RECEIVED, POLLS = range(4)
-"""Entries of ``state``: the descriptor; after :func:`exchange` how many messages were written and read, and how
-often it waited."""
+"""Entries of ``state``: the descriptor; and after :func:`exchange` the number of messages written, of messages read,
+and of waits."""
 DONE, UNWRITTEN, UNREAD, FULL = range(4)
 """Return values of :func:`exchange`. DONE: all MADs were written and none is awaited. UNWRITTEN: a
 write failed. UNREAD: the next message cannot be read (an error, or a message longer than a MAD).
@@ -38,7 +39,8 @@ def compose(q, n, agents, timeout_ms, head, w):
     bytes, and ``w.awaits`` marks those that need an answer. ``agents`` uint8[256]: the agent of
     each management class (255: none; such a row gets size 0).
 
-    An SA answer of one RMPP segment ends at the length in its header (the kernel counts PayloadLength from it).
+    The message of an SA answer with one RMPP segment ends at the length given in its header, because the kernel
+    computes PayloadLength from the message's length.
     """
     for r in range(n):
         m, mad = w.out[r], q.mad[r]
@@ -85,8 +87,8 @@ def parse(n, head, w, q):
 
 @kernel(_nrt=False)
 def exchange(w, n, size, window, patience_ms):
-    """Write the first ``n`` messages of ``w.out``, at most ``window`` unanswered at a time, and read what arrives
-    (``size`` bytes a message at most).
+    """Write the first ``n`` messages of ``w.out``, with at most ``window`` unanswered at a time, and read the messages
+    that arrive (``size`` bytes at most).
 
     Every message that arrives counts as an answer. If no MAD arrives for ``patience_ms``, the wait
     for outstanding answers ends, so silent devices cost this time once per window. If it returns

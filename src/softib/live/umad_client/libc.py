@@ -1,4 +1,4 @@
-"""The C library's calls that reach a umad device, by the symbols that C programs use.
+"""The C library's calls for a umad device, under the symbols that C programs use.
 
 CPython's own ``os.open`` calls ``open64``, which stock ``libumad2sim.so`` does not intercept, and
 its ``select.poll`` does not support this library's synthetic descriptors. Symbols that are looked
@@ -55,31 +55,31 @@ def _checked(result: int, name: str) -> int:
 
 
 def open_device(path: str, flags: int) -> int:
-    """open(2). Raises :class:`OSError`."""
+    """Call open(2). Raises :class:`OSError`."""
     ctypes.set_errno(0)
     return _checked(_libc().open(os.fsencode(path), flags), path)
 
 
 def close(fd: int) -> None:
-    """close(2)."""
+    """Call close(2)."""
     _libc().close(fd)
 
 
 def call_ioctl(fd: int, request: int, argument: bytearray | None = None) -> None:
-    """ioctl(2), which may write into ``argument``. Raises :class:`OSError`."""
+    """Call ioctl(2), which may write into ``argument``. Raises :class:`OSError`."""
     ctypes.set_errno(0)
     buffer = None if argument is None else (ctypes.c_char * len(argument)).from_buffer(argument)
     _checked(_libc().ioctl(fd, request, buffer), f"ioctl {request:#x}")
 
 
 def write(fd: int, address: int, size: int) -> int:
-    """write(2) of ``size`` bytes at ``address``. Raises :class:`OSError`."""
+    """Call write(2) with ``size`` bytes at ``address``. Raises :class:`OSError`."""
     ctypes.set_errno(0)
     return _checked(_libc().write(fd, address, size), "write")
 
 
 def read_into(fd: int, address: int, size: int) -> int:
-    """read(2) of at most ``size`` bytes to ``address``. Raises :class:`OSError`."""
+    """Call read(2) for at most ``size`` bytes to ``address``. Raises :class:`OSError`."""
     ctypes.set_errno(0)
     return _checked(_libc().read(fd, address, size), "read")
 
@@ -92,8 +92,8 @@ def poll_in(fd: int, timeout_s: float) -> bool:
 
 
 def poll_any(fds: Sequence[int], timeout_s: float) -> list[bool]:
-    """Return for each descriptor whether there is something to read (or an error), after
-    ``timeout_s`` at most; a signal ends the wait."""
+    """Return for each descriptor whether there is data to read (or an error). Wait for ``timeout_s`` at most; a signal
+    ends the wait."""
     waits = (_PollFd * len(fds))(*(_PollFd(fd, POLLIN, 0) for fd in fds))
     _libc().poll(waits, len(fds), max(0, round(timeout_s * 1000)))
     return [w.revents != 0 for w in waits]

@@ -1,4 +1,4 @@
-"""The process that manages the subnet from a port, for the refusal of a second one.
+"""Finds the process that manages the subnet from a port, for the message that refuses a second manager there.
 
 A port has one subnet manager: the driver gives each unsolicited MAD to one agent, and lets one file of the issm
 device be open (Linux, Documentation/infiniband/user_mad.rst).
@@ -21,19 +21,20 @@ PATIENCE_S = 5.0
 
 
 def second_manager(device: UmadDevice) -> str:
-    """Return a message that refuses another manager on ``device``: which one runs there, and what to do."""
+    """Return a message that refuses another manager on ``device``: it names the manager that runs there, and states
+    what to do."""
     server = os.environ.get("SOFTIB_UMAD")
     holder, remedy = _of_fabric(device, Path(server).parent.name) if server else _of_kernel(device)
     return f"{device}: {holder or 'another subnet manager'} runs on this port; {remedy}"
 
 
 def _of_kernel(device: UmadDevice) -> tuple[str, str]:
-    """Return (the process that has the issm device open, empty if it is another user's; the remedy)."""
+    """Return (the process that has the issm device open, or "" if it belongs to another user; what to do)."""
     remedy = f"stop it ('fuser {device.issm_path or device.path}' names the process), or use another port"
     for fds in Path("/proc").glob("[0-9]*/fd") if device.issm else ():
         try:
             opened = any(os.readlink(fd) == device.issm_path for fd in fds.iterdir())
-        except OSError:  # it ended, or is another user's
+        except OSError:  # the process has ended, or belongs to another user
             continue
         if opened:
             return _named(int(fds.parent.name)), remedy
@@ -41,7 +42,7 @@ def _of_kernel(device: UmadDevice) -> tuple[str, str]:
 
 
 def _of_fabric(device: UmadDevice, name: str) -> tuple[str, str]:
-    """Return (the manager on that port of the running fabric ``name``, the remedy)."""
+    """Return (the manager on this port of the running fabric ``name``; what to do)."""
     other = "use the port of another host ('softib run --node HOST')"
     try:
         status = control.ask(instances.find(name), "status", PATIENCE_S)

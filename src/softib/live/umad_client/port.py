@@ -1,4 +1,4 @@
-"""An open umad device: batches of MADs out and in."""
+"""An open umad device that sends and receives batches of MADs."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ WIRE_WINDOW = 8
 """Number of requests on the wire at a time. OpenSM's ``max_wire_smps`` is 4; a datagram socket of
 stock ibsim holds ten."""
 PATIENCE_MS, SIMULATOR_PATIENCE_MS = 5, 250
-"""Time limit of the wait for outstanding requests without any arrival. Stock ibsim returns requests
-that it cannot answer, so there a longer wait means that it does not run; and if it and we fill the
-queues of ten datagrams to each other, both wait without end."""
+"""Time without an arriving MAD after which outstanding requests are no longer awaited, and this time under stock ibsim.
+Stock ibsim returns requests that it cannot answer, so if nothing arrives for longer, it does not run, or both sides
+have filled each other's queues (ten datagrams) and wait without end."""
 LONGEST = 1 << 28
 REOPEN_S = 5.0
-"""How long a manager that sets IsSM again waits for the release of its closed descriptor."""
+"""Time that a manager which sets IsSM again waits until its closed descriptor is released."""
 WIRE_ERRORS = (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOMEM)
-"""Errors of one write that do not concern the device: a duplicate of a TransactionID under way (EINVAL), no address
-handle."""
+"""Errors that concern one write and not the device: the TransactionID is that of an outstanding request (EINVAL), or
+there is no address handle."""
 
 Wire: Any = table(
     "Wire", ["out", "out_dwords", "sizes", "awaits", "inbox", "in_dwords", "state", "addresses", "pollfd"]
@@ -93,10 +93,10 @@ class UmadPort:
     :data:`MANAGES`).
 
     ``timeout_ms``: how long the driver waits for the answer to a request before it returns it with status TIMEOUT;
-    a request with the TransactionID of one that still waits is refused, so it
-    is shorter than the caller's timeout. ``window``: requests on the wire at a time. ``sent``,
-    ``received``, ``refused`` count MADs. Raises :class:`InputError` if the device cannot be opened or another
-    program has its classes, :class:`PeerError` from every method once the device has gone.
+    it must be shorter than the caller's timeout, because the driver refuses a request whose TransactionID still waits
+    for its answer. ``window``: requests on the wire at a time. ``sent``, ``received``, ``refused`` count MADs. Raises
+    :class:`InputError` if the device cannot be opened or another program has its classes, :class:`PeerError` from every
+    method once the device has gone.
     """
 
     def __init__(
@@ -123,8 +123,8 @@ class UmadPort:
         self._later: deque[MadBatch] = deque()
 
     def _enable_pkey(self) -> int:
-        """Return bytes of the header from now on. A kernel before 2.6.24 (ENOTTY), and libumad2sim
-        in libibumad's configuration, have the short one."""
+        """Request the header with P_Key index; return the bytes of the header from now on. A kernel before 2.6.24
+        (ENOTTY), and libumad2sim as libibumad configures it, have the short header."""
         if libc.is_stock_simulator():
             return OLD_HEAD_SIZE
         try:
@@ -155,7 +155,7 @@ class UmadPort:
             self._issm = -1
         if self._issm >= 0 or not self.device.issm:
             return
-        # A running fabric notices a closed descriptor in its next turn, the kernel at once.
+        # A running fabric notices a closed descriptor in the next step of its loop, the kernel at once.
         patience_end = time.monotonic() + (REOPEN_S if repeated else 0.0)
         while True:
             try:
@@ -172,7 +172,7 @@ class UmadPort:
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
         """Send a batch, and return the MADs received until its last request is answered or abandoned;
-        None without any.
+        None if there are none.
 
         RMPP payloads (``outbox.payload``) are written whole; the driver cuts them. Messages longer than a MAD are
         also in ``payload`` of the returned batch.
@@ -229,7 +229,7 @@ class UmadPort:
             n -= sent
 
     def _refused(self, row: int) -> None:
-        """The driver did not take message ``row``: the reason. Raises :class:`PeerError` if the device
+        """Record the reason why the driver refused message ``row``. Raises :class:`PeerError` if the device
         was removed."""
         wire = self._wire
         try:

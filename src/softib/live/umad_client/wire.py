@@ -1,5 +1,5 @@
-"""The wire of a program that manages or reads a subnet: the transport of its MADs, the number sent at
-a time, and two Gets, as in ``sminfo``, that find a live master."""
+"""The wire of a program that manages or reads a subnet: the transport of its MADs, the number sent at a time, and the
+Gets that find a live master (as ``sminfo`` sends them)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from softib.sm.ha.election import SmState
 __all__ = ["KeyedWire", "MadWire", "Master", "Pacing", "live_master", "smp_get", "smp_set", "transact"]
 
 SLOW_PS, FAST_PS = 20 * 10**9, 5 * 10**9
-"""A batch that took longer than 20 ms was too large, one that took less than 5 ms could have been
-larger."""
+"""A batch that took longer than 20 ms was too large; a batch that took less than 5 ms could have been larger."""
 FIRST, LEAST, MOST = 64, 8, 4096
 
 
 class MadWire(Protocol):
-    """:class:`softib.live.umad_client.port.UmadPort`, or something in its place."""
+    """The methods of :class:`softib.live.umad_client.port.UmadPort` that other transports of MADs also have."""
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
         """Send a batch, and receive pending MADs."""
@@ -35,7 +34,7 @@ class MadWire(Protocol):
 
 @dataclass
 class KeyedWire:
-    """``wire``, on which each SMP carries ``mkey``, as those of the subnet's manager do."""
+    """A wire that sets ``mkey`` in each SMP, as the subnet's manager does, and then sends it over ``wire``."""
 
     wire: MadWire
     mkey: int
@@ -53,10 +52,11 @@ class KeyedWire:
 
 
 class Pacing:
-    """Sets the window of ``transactor`` so that a batch takes about 10 ms on a wire, which sends a few at a time.
+    """Sets the window of ``transactor`` so that a batch takes about 10 ms. (A wire has only a few requests outstanding
+    at a time.)
 
-    The transactor counts a timeout from the moment it hands over a request: with many together, requests would time
-    out on a slow wire before they have been sent.
+    The transactor counts a timeout from the moment it hands over a request: in a large batch on a slow wire, requests
+    would time out before they have been sent.
     """
 
     def __init__(self, transactor: Transactor):
@@ -64,7 +64,7 @@ class Pacing:
         transactor.resize(FIRST)
 
     def took(self, mads: int, duration_ps: int) -> None:
-        """A batch of ``mads`` took ``duration_ps``."""
+        """Adapt the window: a batch of ``mads`` took ``duration_ps``."""
         window = self.transactor.window
         if duration_ps > SLOW_PS:
             self.transactor.resize(max(LEAST, window // 2))
@@ -103,7 +103,7 @@ class Master:
 
 
 def smp_get(attr: SmpAttr, modifier: int = 0, dlid: int = LID_PERMISSIVE, mkey: int = 0) -> MadBatch:
-    """Return one Get: of the local port (directed route of no hop), or by ``dlid``."""
+    """Return one Get, addressed to ``dlid``, or to the local port (a directed route with no hops)."""
     batch = MadBatch.zeros(1)
     directed = dlid == LID_PERMISSIVE
     mad = batch.mad[0]
@@ -132,8 +132,8 @@ def smp_set(attr: SmpAttr, data: np.ndarray, modifier: int = 0, dlid: int = LID_
 
 
 def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
-    """Return the attribute (uint8[64]) of the answer to one SMP; None without an answer, or with a
-    bad status."""
+    """Send one SMP, and return the attribute (uint8[64]) in the answer; None if there is no answer, or it has a bad
+    status."""
     t = Transactor(1, TIMEOUT_PS, RETRIES)
     t.submit(request, np.zeros(1, np.int64))
     inbox: MadBatch | None = None
@@ -151,14 +151,14 @@ def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
 
 
 def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
-    """Return the port's master manager, if it confirms with a MAD that it is one (IBA 14.4.1)."""
+    """Return the master of the port's subnet if it answers SMInfo as a master (IBA 14.4.1)."""
     info = transact(wire, smp_get(SmpAttr.PORT_INFO, mkey=mkey))
     if info is None or int(PortInfo.port_state.get(info)) != PortState.ACTIVE:
         return None
     lid = int(PortInfo.master_sm_lid.get(info))
     here = lid == int(PortInfo.lid.get(info))
     if not lid or (here and not int(PortInfo.cap_mask.get(info)) & CapMask.IS_SM):
-        return None  # no manager runs on this port now: a query would wait for its timeout
+        return None  # no manager runs on this port now, so a query would only time out
     reply = transact(wire, smp_get(SmpAttr.SM_INFO, dlid=lid, mkey=mkey))
     if reply is None or int(SMInfo.sm_state.get(reply)) != SmState.MASTER:
         return None

@@ -22,7 +22,7 @@ def _details(record: logging.LogRecord) -> dict[str, object]:
 
 
 class _Json(logging.Formatter):
-    """One object a line: time (UTC), level, event, and its fields."""
+    """Formats a record as one JSON object per line: time (UTC), level, event, and the event's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -32,7 +32,7 @@ class _Json(logging.Formatter):
 
 
 class _Short(logging.Formatter):
-    """``softib: sweep: sweep 1, nodes 136, …``"""
+    """Formats a record as a short line, for example ``softib: sweep: sweep 1, nodes 136, …``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -42,8 +42,8 @@ class _Short(logging.Formatter):
 
 
 def set_up_log(level: str, path: str | None, max_mb: int, to_stderr: bool) -> logging.Logger:
-    """Return the logger of the manager. ``path``: file of JSON lines, rotated at ``max_mb`` MB,
-    with five older files kept (0: never). Raises :class:`InputError` if it cannot be written."""
+    """Return the logger of the manager. ``path``: file of JSON lines, rotated at ``max_mb`` MB (0: never); five older
+    files are kept. Raises :class:`InputError` if it cannot be written."""
     log = logging.getLogger("softib.sm")
     log.setLevel(level.upper())
     log.propagate = False

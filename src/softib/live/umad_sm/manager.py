@@ -33,21 +33,21 @@ CHUNK = 4096
 LONGEST_WAIT_S = 0.25
 """The longest delay before a signal is noticed."""
 LOOK_S = 1.0
-"""How often the state of the own port is read from sysfs."""
+"""Interval at which the state of the manager's port is read from sysfs."""
 RETRY_S = 10.0
-"""How often a manager whose port has no link, or does not answer, tries again (OpenSM's sweep_interval)."""
+"""Interval at which a manager tries again if its port has no link or does not answer (OpenSM's sweep_interval)."""
 UNHEARD_PS = 20 * 10**9
-"""A process that did not read the wire for that long reads it before it judges timeouts: it had to wait for a
-processor, or for the manager of another port, and answers that arrived meanwhile are in time."""
+"""Time without a read of the wire after which a process reads it before it decides on timeouts. It may have waited for
+a processor or for the manager of another port, and answers that arrived meanwhile are in time."""
 KEEP_S = 10.0
 """The shortest time between two writes of the administrator's database."""
 
 
 class PortLog(logging.LoggerAdapter[logging.Logger]):
-    """The log of the manager on one port: each line names the port, also if one process has several."""
+    """The log of the manager on one port. Each line names the port, because one process may manage several."""
 
     def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Add the port."""
+        """Add the port to a record."""
         return msg, {**kwargs, "extra": {**(self.extra or {}), **kwargs.get("extra", {})}}
 
 
@@ -59,11 +59,10 @@ def port_log(device: UmadDevice | None) -> PortLog:
 @dataclass
 class Hooks:
     """Hooks and options of :meth:`UmadManager.run`: ``on_step`` after each step;
-    ``on_standby`` when it becomes a standby; ``reread`` returns the settings in the files now (SIGHUP); ``lids``:
-    the file that stores LIDs between runs (None: not stored; M_Keys are in the
-    same folder); ``database``: the file that does so for groups, subscriptions and services
-    (OpenSM's opensm-sa.dump); ``proves_all``: tables of any size are proved (nothing waits for the manager
-    afterwards)."""
+    ``on_standby`` when it becomes a standby; ``reread`` returns the settings that the files have now (SIGHUP);
+    ``lids``: the file that stores LIDs between runs (None: not stored; M_Keys are in the same folder); ``database``:
+    the file that stores groups, subscriptions and services between runs (OpenSM's opensm-sa.dump); ``proves_all``:
+    tables of any size are proved (for a manager that ends after that, so that nothing waits for it)."""
 
     on_step: Callable[[UmadManager], None] = lambda manager: None
     on_standby: Callable[[], None] = lambda: None
@@ -86,11 +85,11 @@ class _Seen:
 
 
 class UmadManager:
-    """A subnet manager on ``wire``; the link of ``device`` is watched (None: no link).
+    """A subnet manager on ``wire``. It watches the link of ``device`` (None: it watches no link).
 
     :meth:`run` serves until :meth:`stop`, SIGINT or SIGTERM; SIGHUP reads the settings again and
-    sweeps. Raises :class:`PeerError` if the device has gone, and any error of a first sweep; errors of later sweeps
-    are logged.
+    sweeps. Raises :class:`PeerError` if the device was removed. An error of the first sweep is raised; errors of later
+    sweeps are logged.
     """
 
     def __init__(self, wire: MadWire, config: SmConfig, device: UmadDevice | None = None, hooks: Hooks | None = None):
@@ -117,7 +116,7 @@ class UmadManager:
     # -- life --
 
     def run(self, until: Callable[[UmadManager], bool] = lambda manager: False) -> None:
-        """Step after step, until ``until`` returns true or it is stopped."""
+        """Call :meth:`step` until ``until`` returns true or :meth:`stop` is called."""
         before = {s: signal.signal(s, lambda *_: self.stop()) for s in (signal.SIGINT, signal.SIGTERM)}
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: self.reload())
         try:
@@ -140,7 +139,7 @@ class UmadManager:
         self._wait(self.advance())
 
     def _wait(self, wait_s: float | None) -> None:
-        """Wait for MADs as long as :meth:`advance` permits, and take them."""
+        """Wait for MADs for the time that :meth:`advance` returned, and receive them."""
         if wait_s is not None and (wait_s <= 0 or self.wire.wait(wait_s)):
             self.take()
 
@@ -159,13 +158,13 @@ class UmadManager:
         self._reload = True
 
     def close(self) -> None:
-        """Keep the state that lasts from one run to the next."""
+        """Store the state for the next run."""
         self._keep_database(now=True)
 
     def advance(self) -> float | None:
-        """Return :meth:`step` without a wait: None if MADs were sent (their answers are received),
-        else the seconds for which the caller may wait for MADs before it calls again. MADs that
-        arrive meanwhile are for :meth:`take`."""
+        """Do one step without a wait. Return None if MADs were sent (their answers have been received), otherwise the
+        seconds for which the caller may wait for MADs before the next call. It must pass MADs that arrive meanwhile
+        with :meth:`take`."""
         if self._reload:
             self._reload = False
             self._read_settings()
@@ -191,11 +190,11 @@ class UmadManager:
         self.hooks.on_step(self)
         return None if len(outbox) else min(LONGEST_WAIT_S, (deadline_ps - clock_ps()) / 1e12)
 
-    # -- outside the manager --
+    # -- files, and the link of the port --
 
     def _restore(self) -> None:
-        """The administrator's state from an earlier run, if its file exists. Raises
-        :class:`InputError` with file and line."""
+        """Load the subnet administrator's state from an earlier run, if its file exists. Raises :class:`InputError`
+        with file and line."""
         path = self.hooks.database
         if path is None or not path.is_file():
             return
@@ -206,8 +205,8 @@ class UmadManager:
         self.sm.sa_manager.restore(copy, self.sm.config)
 
     def _keep_database(self, now: bool = False) -> None:
-        """Write the administrator's file if it changed, every ten seconds at most. A place that
-        cannot be written is logged."""
+        """Write the file of the subnet administrator's state if the state has changed, at most once in ten seconds. An
+        error is logged."""
         path, server = self.hooks.database, self.sm.sa_manager
         if path is None or server.subnet is None or (not now and time.monotonic() < self._keep_at):
             return
@@ -224,7 +223,7 @@ class UmadManager:
             self.log.warning("database not kept", extra={"why": f"{path}: {os_reason(error)}"})
 
     def _read_settings(self) -> None:
-        """SIGHUP: read the files again; an invalid file has no effect."""
+        """Read the files again after SIGHUP; an invalid file has no effect."""
         try:
             if self.hooks.reread is not None:
                 self.sm.reconfigure(_on_wire(self.hooks.reread()))
@@ -235,8 +234,7 @@ class UmadManager:
             self.log.error("settings not read", extra={"why": str(error)})
 
     def _look_at_link(self) -> None:
-        """Sweep if the manager's link came back, or it has had none (no trap reports it, see
-        ``InternalManager``)."""
+        """Sweep if the link of the manager's port has come up; no trap reports this (see ``InternalManager``)."""
         now = time.monotonic()
         if self.device is None or now < self._look_at:
             return
@@ -266,7 +264,7 @@ class UmadManager:
         self._retry_at = time.monotonic() + RETRY_S
         if self.hooks.lids is not None:
             keep(self.hooks.lids, sm)
-        if sm.report.nodes or sm.state != SmState.STANDBY:  # its discovery ended at the master: the state is logged
+        if sm.report.nodes or sm.state != SmState.STANDBY:  # a standby found the master
             self.log.info("sweep", extra=numbers(sm))
         self._judge_tables()
         for problem in sm.report.problems:
@@ -314,11 +312,12 @@ def numbers(sm: SubnetManager) -> dict[str, Any]:
 
 
 def _on_wire(config: SmConfig) -> SmConfig:
-    """Pacing decides how many MADs are sent at a time; the port owns the window of outstanding ones."""
+    """Return ``config`` for a wire: pacing sets the number of MADs that are sent at a time, and the port has the window
+    of outstanding requests."""
     return replace(config, chunk=CHUNK)
 
 
 def port_timeout_ms(config: SmConfig) -> int:
-    """Return how long the driver waits for an answer: a little less than the manager, whose retry
-    has the same TransactionID."""
+    """Return the time for which the driver waits for an answer. It is a little shorter than the manager's timeout,
+    because the manager's retry has the same TransactionID."""
     return max(1, config.timeout_ps * 9 // 10**10)

@@ -30,35 +30,35 @@ __all__ = ["DryWire", "Job", "Plan", "Until", "default_lids", "dry_run", "managi
 
 @dataclass
 class DryWire:
-    """``wire``, which no Set reaches."""
+    """A wire that passes everything except Sets to ``wire``."""
 
     wire: MadWire
     dry: DryRun = field(default_factory=DryRun)
 
     def exchange(self, outbox: MadBatch | None = None) -> MadBatch | None:
-        """As :class:`~softib.live.umad_client.wire.MadWire`."""
+        """See :class:`~softib.live.umad_client.wire.MadWire`."""
         return self.dry.back(self.wire.exchange(None if outbox is None else self.dry.out(outbox)))
 
     def wait(self, timeout_s: float) -> bool:
-        """As :class:`~softib.live.umad_client.wire.MadWire`."""
+        """See :class:`~softib.live.umad_client.wire.MadWire`."""
         return self.wire.wait(timeout_s)
 
 
 TAKE_OVER_PRIORITY = 15
 """The highest priority in SMInfo: a master of lower priority hands over (IBA 14.4.1)."""
 HANDOVER_S = 60.0
-"""How long ``--once`` waits for a master to hand over."""
+"""Time for which ``--once`` waits until a master hands over."""
 NOBODY_S_KEY = 0x736F667469622121
-"""The SM_Key of a dry run: managers with another one take no part in its election, so it sees the subnet as if it
-were the only manager."""
+"""The SM_Key of a dry run. A manager ignores managers with another SM_Key in the election, so a dry run sees the subnet
+as if it had the only manager."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """``once``: leave when the subnet is up. ``elects``: the user gave a priority, so the rules of the election
-    decide against a live master; else a live master keeps the subnet
-    (:class:`InputError`). ``take_over``: with the highest priority. ``window``: requests on the
-    wire. ``strict``: leave if there is something wrong with the tables, or if the first sweep left out a device."""
+    """``once``: end when the subnet is up. ``elects``: the user gave a priority, so the election decides between this
+    manager and a live master; otherwise a live master keeps the subnet (:class:`InputError`). ``take_over``: take part
+    in the election with the highest priority. ``window``: number of requests on the wire. ``strict``: end if the tables
+    have a fault, or if the first sweep left out a device."""
 
     once: bool = False
     elects: bool = False
@@ -68,14 +68,14 @@ class Plan:
 
 
 def default_lids(device: UmadDevice) -> Path | None:
-    """Return the file for LIDs: ``guid2lid`` of OpenSM's OSM_CACHE_DIR if that is set, of the running
-    fabric under ``softib run``, else a file of the port in the user's cache."""
+    """Return the file for LIDs: ``guid2lid`` in OpenSM's OSM_CACHE_DIR if that is set; under ``softib run``, the file
+    of the running fabric; otherwise a file for this port in the user's cache."""
     if folder := os.environ.get("OSM_CACHE_DIR"):
         return Path(folder) / "guid2lid"
     if server := os.environ.get("SOFTIB_UMAD"):
         return Path(server).parent / "guid2lid"
     if os.environ.get("IBSIM_SOCKNAME") or os.environ.get("SIM_HOST"):
-        return None  # a simulated fabric has other LIDs the next time
+        return None  # the LIDs of a simulated fabric differ in the next run
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "softib" / "sm"
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -86,7 +86,7 @@ def default_lids(device: UmadDevice) -> Path | None:
 
 @dataclass(frozen=True)
 class Job:
-    """A manager to be started: its port, its settings, and the additions of its caller."""
+    """A manager to be started: its port, its settings, and hooks."""
 
     device: UmadDevice
     config: SmConfig
@@ -95,9 +95,9 @@ class Job:
 
 @contextlib.contextmanager
 def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
-    """The manager of ``job`` and its open port, which has IsSM set until the block ends.
+    """Yield the manager of ``job`` and its open port, which has IsSM set until the block ends.
 
-    Raises :class:`InputError` for a live master if no option permits taking part with it.
+    Raises :class:`InputError` if a live master exists and no option permits to compete with it.
     """
     device, config = job.device, job.config
     if plan.take_over:
@@ -111,21 +111,21 @@ def managing(job: Job, plan: Plan) -> Iterator[tuple[UmadManager, UmadPort]]:
 
 
 def _manager_of(port: UmadPort, config: SmConfig, job: Job, plan: Plan) -> UmadManager:
-    """Return the manager of ``job`` on its open port, which has IsSM set from here on."""
+    """Return the manager of ``job`` on its open port, which then has IsSM set."""
     device, hooks = job.device, job.hooks
     if not (plan.elects or plan.take_over):
         _refuse(device, live_master(port, _local_key(device, config, hooks)))
     port.announce()
-    # A master looks for managers when a port newly reports IsSM (trap 144), and hands over to none that is still
-    # discovering.
+    # A master looks for other managers when a port sets IsSM (trap 144). It does not hand over to a manager that is
+    # still discovering.
     hooks.on_standby = lambda: port.announce(repeated=True)
     return UmadManager(port, config, device, hooks)
 
 
 def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> UmadManager:
-    """Manage the subnet of ``device`` until SIGINT or SIGTERM, or until it is up.
+    """Manage the subnet of ``device`` until SIGINT or SIGTERM, or with ``Plan.once`` until it is up.
 
-    Raises :class:`InputError` for a live master if no option permits taking part with it, :class:`MadTimeout` if
+    Raises :class:`InputError` if a live master exists and no option permits to compete with it, :class:`MadTimeout` if
     the own port has no link.
     """
     with managing(Job(device, config, hooks), plan) as (manager, _):
@@ -150,10 +150,10 @@ def _refuse(device: UmadDevice, master: Master | None) -> None:
 
 
 class Until:
-    """Condition that ends a session of a manager. Also reports why it cannot continue.
+    """The condition that ends the session of a manager. It also reports why a manager cannot continue.
 
-    A live master that a manager finds before it has been master itself keeps the subnet, unless the plan says
-    otherwise. A manager that was master and handed over is a standby of the new master (IBA 14.4.1).
+    If a manager finds a live master before it has been master itself, the live master keeps the subnet, unless the plan
+    permits an election. A manager that was master and has handed over is a standby of the new master (IBA 14.4.1).
     """
 
     def __init__(self, plan: Plan, device: UmadDevice):
@@ -166,8 +166,8 @@ class Until:
         if self.plan.strict and manager.proof is not None and not manager.proof.good:
             return True
         if not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
-            # a sweep as master is over; the trap caused by its IsSM requests another, which would have
-            # no effect
+            # a sweep as master is over; the trap that its own IsSM caused requests another one, which would have no
+            # effect
             first, self.judged = not self.judged, True
             if self.plan.once or (self.plan.strict and first and sm.report.left_out):
                 return True
@@ -190,12 +190,13 @@ class Until:
 
     @property
     def _stands_by(self) -> bool:
-        """Return whether a standby of this plan waits for the end of its master."""
+        """Return whether this plan lets a standby wait until its master ends."""
         return self.was_master and not self.plan.once
 
 
 def _winner(sm: SubnetManager) -> Master:
-    """Return the master that this manager yielded to, else the first manager that answered; LID 0 if it is unknown."""
+    """Return the master that won the election against this manager, or else the first manager that answered; LID 0 if
+    it is unknown."""
     for port in [*sm.election.masters(), *sm.election.others][:1]:
         info = sm.election.others[port]
         lid = int(PortInfo.lid.get(sm.database.port_info[port]))
@@ -207,8 +208,8 @@ def _winner(sm: SubnetManager) -> Master:
 def dry_run(
     device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks
 ) -> tuple[UmadManager, list[AttributeChange], Master | None]:
-    """Return one sweep as the master of ``device``'s subnet, without a Set: the manager, the
-    changes that it would make, and the present master.
+    """Sweep once as the master of ``device``'s subnet, but without sending a Set. Return the manager, the changes that
+    it would make, and the present master.
 
     The port does not set IsSM, ignores the MADs of others, and sees the subnet as if there were no other manager.
     """

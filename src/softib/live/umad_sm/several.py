@@ -1,7 +1,7 @@
 """Several subnet managers in one process: each on a separate port and subnet, with separate
 state.
 
-They take turns, so that they share no state; a port that is lost, or has a live master, ends only its own manager.
+The managers take turns, and share no state. If a port is lost, or has a live master, only its own manager ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["serve_several"]
 
 @dataclass
 class _Active:
-    """A running manager: its port, and the check that it has finished."""
+    """A running manager: its port, and the function that returns whether it has finished."""
 
     job: Job
     manager: UmadManager
@@ -32,7 +32,7 @@ class _Active:
     wait_s: float | None = None
 
     def step(self) -> bool:
-        """One step without a wait. True: it has finished."""
+        """Do one step without a wait. Return whether the manager has finished."""
         self.wait_s = self.manager.advance()
         return self.until(self.manager)
 
@@ -43,11 +43,11 @@ class _Active:
 
 
 def serve_several(jobs: Sequence[tuple[Job, Plan]]) -> list[SoftibError]:
-    """Manage the subnets of all jobs until SIGINT or SIGTERM, or each until it is up
-    (``Plan.once``); SIGHUP makes all read their settings.
+    """Manage the subnets of all jobs until SIGINT or SIGTERM, or each until its subnet is up (``Plan.once``). On SIGHUP
+    all managers read their settings again.
 
-    A manager that cannot continue is logged, and its port closed; the others continue. Returns the reason for each
-    of these.
+    A manager that cannot continue is logged, and its port is closed; the others continue. Returns the reasons of the
+    managers that could not continue.
     """
     failed: list[SoftibError] = []
     running: list[_Active] = []
@@ -99,7 +99,8 @@ def _fail(job: Job, error: SoftibError, failed: list[SoftibError]) -> None:
 
 
 def _wait(running: Sequence[_Active]) -> None:
-    """Waits until something has arrived for one of them, or is to be done; those that wait receive what arrived."""
+    """Wait until MADs have arrived for one of the managers, or one has work. Waiting managers then receive their
+    MADs."""
     idle = [active for active in running if active.wait_s is not None]
     if not idle:
         return

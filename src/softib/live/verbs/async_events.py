@@ -1,4 +1,4 @@
-"""Changes of the ports of nodes that programs use: the unaffiliated asynchronous events (IBA 11.6.3.3, 11.6.3.4).
+"""Unaffiliated asynchronous events (IBA 11.6.3.3, 11.6.3.4): changes of the ports of nodes that programs use.
 
 MADs and faults change the arrays; this module compares the few watched ports with their previous state.
 """
@@ -19,7 +19,7 @@ __all__ = ["PortEvents"]
 
 @dataclass(frozen=True)
 class _Look:
-    """The state of a port that is compared."""
+    """The attributes of a port whose changes cause events."""
 
     active: bool
     lid: tuple[int, int]
@@ -45,13 +45,13 @@ class PortEvents:
             self._seen[node] = self._looks(node)
 
     def unwatch(self, node: int) -> None:
-        """One watcher fewer."""
+        """Remove one watcher of ``node``."""
         self._watched[node] -= 1
         if self._watched[node] <= 0:
             del self._watched[node], self._seen[node]
 
     def take(self, epoch: int) -> list[tuple[int, int, str]]:
-        """Return (node, portnum, event of ``server.h``) of everything since the last call; cheap if
+        """Return (node, portnum, event of ``server.h``) for each change since the last call. The call is cheap if
         ``epoch`` is unchanged."""
         if epoch == self._epoch or not self._seen:
             return []
@@ -86,7 +86,7 @@ class PortEvents:
 
 
 def _differences(before: _Look, now: _Look) -> list[str]:
-    """Return events of one port, in the order in which a program should receive them."""
+    """Return the events of one port in the order in which programs should receive them."""
     events = []
     if before.active and not now.active:
         events.append("PORT_ERR")

@@ -42,13 +42,14 @@ types, constant = HEADER.types, HEADER.constant
 MOVER_OF_IP = b"softib-ipoib"
 LAST_NUMBER = 0xFFFF
 ROUND = 256
-"""A number is reused after that many others, or after twice the number of programs: a waiter checks all in use."""
+"""A process number is reused after this many other numbers, or after twice the number of programs. It is not larger
+because a waiter checks all numbers in use."""
 ROUNDS = 64
-"""Requests of one program in a row before the loop serves others."""
+"""Number of requests of one program that are handled before the loop serves others."""
 SUBSCRIPTIONS = 256
-"""Limit of descriptors that one process may deposit here."""
+"""Most event sockets that one process may pass to the daemon."""
 UNSENT = 1024
-"""Events that wait for a descriptor whose socket is full; beyond, the oldest is lost."""
+"""Most events that wait for room in one socket; if there are more, the oldest is lost."""
 
 
 def reply(error: int = 0, number: int = 0) -> bytes:
@@ -60,7 +61,7 @@ def reply(error: int = 0, number: int = 0) -> bytes:
 
 
 def event(kind: int, portnum: int) -> bytes:
-    """Return an event in the form in which programs read it."""
+    """Return the bytes of an event as programs read them."""
     row = np.zeros(1, types()["softib_event"])
     row["type"], row["portnum"] = kind, portnum
     return row.tobytes()
@@ -68,8 +69,8 @@ def event(kind: int, portnum: int) -> bytes:
 
 @dataclass(eq=False)
 class Process:
-    """A program that has joined. ``events`` are the queues to the sockets that it left for events,
-    by node."""
+    """A program that has joined. ``events``: by node, the queues to the sockets that the program has passed for
+    events."""
 
     number: int
     pid: int
@@ -84,8 +85,8 @@ Hook = Callable[[Process], None]
 
 class VerbsServer(SeqpacketServer):
     """Listens at ``folder/verbs.sock``. ``on_join`` and ``on_leave`` are called with each
-    :class:`Process`: before it gets its number, and when its traffic has been added up. A message that is not
-    understood ends the connection or is refused."""
+    :class:`Process`: before it gets its number, and after its traffic has been added to the counters. An invalid
+    message ends the connection or is refused."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class VerbsServer(SeqpacketServer):
     # -- joining --
 
     def greeted(self, sock: socket.socket, message: bytes) -> None:
-        """A program joins."""
+        """Let a program join."""
         error, process = self._welcome(message, sock)
         files = [] if error else [*self.fabric.files, self.memory.fd, self.traffic.fd]
         with contextlib.suppress(OSError):
@@ -140,7 +141,7 @@ class VerbsServer(SeqpacketServer):
         if message == asks_for_files():
             return 0, None
         if int.from_bytes(message[4:8], "little") != constant("SERVER_VERSION") or len(message) != kind.itemsize:
-            return errno.EPROTO, None  # the answer names our version
+            return errno.EPROTO, None  # the answer contains the daemon's version
         hello = np.frombuffer(message, kind)[0]
         pid = peer_of(sock).pid
         number = self._number()
@@ -237,8 +238,8 @@ class VerbsServer(SeqpacketServer):
         queue.sock.close()
 
     def notify(self, node: int, kind: int, portnum: int, only: Process | None = None) -> None:
-        """Write an event of ``node`` to every process that subscribed to it (or to one). The event
-        waits for room."""
+        """Write an event of ``node`` to every process that has subscribed to it (with ``only``, to one process). If a
+        socket is full, the event waits."""
         message = event(kind, portnum)
         for process in [only] if only else list(self.processes.values()):
             for wanted, queue in process.events:
@@ -254,8 +255,8 @@ class VerbsServer(SeqpacketServer):
     # -- leaving --
 
     def _leave(self, process: Process) -> None:
-        """Remove a program that has closed its connection or died; its traffic is added up, its
-        memory is freed by ``on_leave``."""
+        """Remove a program that has closed its connection or died. Its traffic is added to the counters; ``on_leave``
+        frees its memory."""
         if self.processes.pop(process.number, None) is None:
             return
         for node, queue in list(process.events):

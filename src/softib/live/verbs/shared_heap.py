@@ -1,14 +1,13 @@
 """The file ``verbs`` of a running fabric: the daemon creates it, and frees objects that dead programs
 leave in it.
 
-The file is sparse, and touching a page when the file system is full causes a SIGBUS. So pages are reserved
-before anything touches them: by programs (``preload/verbs/memory/heap/reserve.c``), and here for the
-head and a program's row.
+The file is sparse. If the file system is full, the first access to a page causes a SIGBUS. So pages are reserved before
+their first access: by programs (``preload/verbs/memory/heap/reserve.c``), and by the daemon for the head and the row of
+each program.
 
-Programs move data there themselves (``preload/verbs/memory/heap/shared.h`` declares the layout, docs/decisions/0008
-the rules). When one ends, for whatever reason, no other may find its objects any more, and its
-memory becomes free, but only when no living program is in the middle of a copy that reads it, which the hazard
-slots of the living show.
+Programs access the file directly (``preload/verbs/memory/heap/shared.h`` declares the layout, docs/decisions/0008 the
+rules). When a program has ended, other programs can no longer find its objects. Its memory is freed as soon as no
+living program copies from or to it, which the hazard slots of the living programs show.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ HEADER = CHeader("verbs/memory/heap/shared.h", "SOFTIB_VERBS_")
 types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBq"
 PROCESS_AT = 48
-"""Bits above it in the table of numbers are the process, those below the offset of the object
-(``memory/heap/number_table.h``)."""
+"""In an entry of the table of numbers, the bits from this one on are the process, and the lower bits are the offset of
+the object (``memory/heap/number_table.h``)."""
 TABLES = {
     "process": ("PROCESSES", "softib_process"),
     "member": ("MEMBERS", "softib_member"),
@@ -45,8 +44,8 @@ TABLES = {
 
 def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int, int]]) -> tuple[int, mmap.mmap]:
     """Return a new file of ``size`` bytes (mode 0600): its descriptor, and its first ``mapped``
-    bytes. The blocks of ``reserved`` (offset, bytes) are allocated now, so that touching them never
-    causes a SIGBUS. Raises :class:`InputError` if it cannot be made."""
+    bytes. The blocks of ``reserved`` (offset, bytes) are allocated now, so that an access to them never causes a
+    SIGBUS. Raises :class:`InputError` if the file cannot be made."""
     path.unlink(missing_ok=True)
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -82,13 +81,13 @@ class EndedProgram:
         return not end.poll(0)
 
     def close(self) -> None:
-        """Release it."""
+        """Close the pidfd."""
         if self.pidfd >= 0:
             os.close(self.pidfd)
 
 
 class SharedHeap:
-    """The file at ``path``, a new one (mode 0600, sparse). Raises :class:`InputError` if it cannot be made."""
+    """A new sparse file at ``path`` (mode 0600). Raises :class:`InputError` if it cannot be made."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -117,27 +116,27 @@ class SharedHeap:
         return octets[at : at + n * np.dtype(dtype).itemsize].view(dtype)
 
     def _high(self, name: str, room: int) -> int:
-        """Return how much of a table was ever used: the rest must not be read, since reading allocates
-        memory. Programs write it, so it is not trusted beyond ``room``."""
+        """Return the number of entries of a table that were ever used. The rest must not be read, since a read
+        allocates memory. Programs write this number, so it is limited to ``room``."""
         return min(int(self.head[name][0]), room)
 
     # -- a program joins --
 
     def reserve_row(self, number: int) -> None:
-        """Memory for the row of process ``number``. Raises OSError if the file system is full."""
+        """Reserve memory for the row of process ``number``. Raises OSError if the file system is full."""
         size = types()["softib_process"].itemsize
         os.posix_fallocate(self.fd, constant("PROCESSES") + number * size, size)
 
     def room(self) -> int:
-        """Return bytes that its file system has left."""
+        """Return the free bytes of the file system."""
         about = os.fstatvfs(self.fd)
         return about.f_bavail * about.f_frsize
 
     # -- a program leaves --
 
     def leave(self, number: int, pid: int, started: int, pidfd: int = -1) -> None:
-        """Process ``number`` has closed its connection: from now on no program finds its objects. :meth:`tick`
-        frees them, and closes ``pidfd``."""
+        """Hide the objects of process ``number``, which has closed its connection, from other programs. :meth:`tick`
+        frees them later, and closes ``pidfd``."""
         self.processes["alive"][number] = 0
         numbers = self._numbers_of(number)
         self._empty_regions_of(numbers)
@@ -151,7 +150,8 @@ class SharedHeap:
         self.tick()
 
     def _empty_regions_of(self, numbers: np.ndarray) -> None:
-        """Other programs' regions of device memory that is freed: they contain no byte any more (``engine/keys.c``)."""
+        """Set the length of other programs' regions to 0 if they are in device memory of processes ``numbers``, which
+        is freed (``engine/keys.c``)."""
         region = HEADER.macro("SOFTIB_KEY_REGION")
         for taken in self._runs(np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])):
             keys = self.keys[taken]
@@ -161,7 +161,7 @@ class SharedHeap:
             keys["length"][regions] = 0
 
     def tick(self) -> None:
-        """Free the objects of ended programs that no living one uses."""
+        """Free the objects of ended programs that no living program uses."""
         for ended in [*self.pending.values()]:
             if not self._in_use(ended.number) and not ended.runs():
                 self._free(ended.number)
@@ -169,13 +169,13 @@ class SharedHeap:
                 del self.pending[ended.number]
 
     def _in_use(self, number: int) -> bool:
-        """Return whether a living process copies to or from its objects."""
+        """Return whether a living process copies to or from the objects of process ``number``."""
         living = self.processes[1 : self._high("process_high", len(self.processes) - 1) + 1]
         hazards = living["hazard"][living["alive"] == 1]
         return bool(((hazards & np.uint64(0xFFFF)) == number).any())
 
     def _free(self, number: int) -> None:
-        numbers = self._numbers_of(number)  # of a program that ran on after it had closed its connection
+        numbers = self._numbers_of(number)  # objects that the program made after it had closed its connection
         self.numbers[numbers] = 0
         blocks = self._blocks_of(number)
         for keys in self._runs(blocks):
@@ -192,7 +192,7 @@ class SharedHeap:
             socket.unlink(missing_ok=True)
 
     def _punch(self, first: int, n: int) -> None:
-        """Give the memory of chunks back to the system; the next owner finds zeros."""
+        """Return the memory of chunks to the system; their next owner finds zeros."""
         size = constant("CHUNK")
         with mmap.mmap(self.fd, n * size, offset=constant("HEAP") + first * size) as part:
             try:
@@ -216,7 +216,7 @@ class SharedHeap:
     @staticmethod
     def _runs(blocks: np.ndarray) -> list[slice]:
         """Return the keys of ``blocks`` (ascending), in as few slices of the table as possible.
-        Keys without an owner are not read: that takes memory."""
+        Keys without an owner are not read, since a read would allocate memory."""
         each = constant("BLOCK_KEYS")
         parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1) if len(blocks) else []
         return [slice(int(part[0]) * each, (int(part[-1]) + 1) * each) for part in parts]
@@ -225,7 +225,7 @@ class SharedHeap:
         return self._runs(self._blocks_of(number))
 
     def _clear(self, keys: slice) -> None:
-        """Empty keys; whole pages of them go back to the system (a block fills one of 4,096 bytes)."""
+        """Clear keys. Whole pages of keys are returned to the system (a block of keys fills a page of 4,096 bytes)."""
         at, size = constant("KEYS"), self.keys.itemsize
         first, last = at + keys.start * size, at + keys.stop * size
         if first % mmap.PAGESIZE == last % mmap.PAGESIZE == 0:
@@ -241,7 +241,7 @@ class SharedHeap:
         return [*self.path.parent.glob(f"wake-{number}-*")]
 
     def usage(self) -> VerbsUsage:
-        """Return the parts that are not free."""
+        """Return the number of objects and bytes that are in use."""
         blocks = np.flatnonzero(self.blocks[: self._high("block_high", len(self.blocks))])
         return VerbsUsage(
             int((self.processes["alive"][: self._high("process_high", len(self.processes) - 1) + 1] == 1).sum()),
@@ -264,19 +264,18 @@ class SharedHeap:
 
 
 PLACE = (1 << 48) - 1
-"""The offset of the object in an entry of the table of numbers."""
+"""Mask for the offset of the object in an entry of the table of numbers."""
 
 
 class UnreadCompletions:
     """An :data:`~softib.cm.connections.Unread` for the queue pairs of a running fabric: the completions
-    that a program has not taken yet. Data written by programs is not trusted: at worst an answer is
-    wrong.
+    that a program has not taken yet. Data that programs have written is not trusted: at worst, an answer is wrong.
 
     On hardware the end of a connection is slower than the data before it: a DREQ passes through two
     kernels, at least tens of microseconds after the last packet, whose completion is in the queue by
-    then. A program that polls its completion queue, finds nothing, and then waits for events can depend
-    on that. Here the DREQ of a sender that ends at once overtakes a receiver that waits for a busy
-    processor.
+    then. So a program may poll its completion queue until it is empty, and then treat the disconnect event as the end
+    of the data. Here, without this class, the DREQ of a sender could arrive before a receiver that waits for a
+    processor has polled.
     """
 
     def __init__(self, memory: SharedHeap):
@@ -294,9 +293,9 @@ class UnreadCompletions:
         return still
 
     def _queues(self, qpn: int) -> list[tuple[int, np.void]]:
-        """Return the completion queues of sends and of receives, once if they are the same."""
+        """Return the completion queues of a QP's sends and receives; one queue if they are the same."""
         if qpn >= min(int(self.memory.head["number_high"][0]), len(self.memory.numbers)):
-            return []  # never given out, and reading the sparse table would take memory
+            return []  # never used, and a read of the sparse table would allocate memory
         qp = self._object(int(self.memory.numbers[qpn]) & PLACE, "softib_qp")
         if qp is None or qp["is"] != HEADER.macro("SOFTIB_IS_QP") or qp["qpn"] != qpn:
             return []

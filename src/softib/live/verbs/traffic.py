@@ -1,9 +1,9 @@
-"""The data that applications send over the running fabric: the file ``traffic``, and how it is added to the
-counters of the ports.
+"""The data that applications send over the running fabric is counted in the file ``traffic``. This module adds the
+counts to the counters of the ports.
 
-Every QP owns a cell that only it writes (``preload/verbs/fabric/traffic.h``). The daemon adds the cells up, port by
-port, when the counters are needed: before a PMA Get is answered, before a counter is read in sysfs, and a few times
-a second.
+Every QP owns a cell that only it writes (``preload/verbs/fabric/traffic.h``). The daemon adds the counts of cells to
+the counters of the ports on their paths when these counters are needed: before a PMA Get is answered, before a counter
+is read in sysfs, and a few times a second.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ HEADER = CHeader("verbs/fabric/traffic.h")
 types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBt"
 CHUNKS = 1 << 14
-"""Room for a million cells. The file is sparse: a chunk takes memory when a process claims it."""
+"""Number of chunks: enough for a million cells. The file is sparse, so a chunk takes memory only when a process claims
+it."""
 
 Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "link_clocks", "waited", "moved", "is_ip"])
-"""The file in the form that kernels take: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64]
+"""The file as arrays for kernels: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64]
 and ``counts`` uint64[cells, 32] the same bytes, ``seen`` uint64[cells, 7] the part of each cell that was added
 (packets forward and back, words forward and back, time of the last trap, corrupted packets
-forward and back), ``watch`` uint8[chunks] 1 = was dirty at the last check; ``link_clocks``
+forward and back), ``watch`` uint8[chunks] 1 = the chunk was dirty at the last check; ``link_clocks``
 uint64[ports, 8] the links of paced programs, ``waited`` uint64[ports] the part of it that was added to their
 PortXmitWait; ``moved`` uint64[ports, 2] words received and sent there by verbs, and by IP over them;
 ``is_ip`` uint8[65536] 1 = the process of this number moves IP (``softib-ipoib``)."""
 
 
 LINK_CLOCK_SIZE = 128
-"""``struct softib_link_clock``, in whose first words the kernels read."""
+"""Bytes of ``struct softib_link_clock``, of which the kernels read the first words."""
 PROCESSES = 1 << 16
 WORD = 4
 
@@ -68,8 +69,8 @@ def no_cells() -> Any:
 
 
 class Traffic:
-    """The traffic file at ``path``, a new one (mode 0600). ``tables`` are the agents'
-    (``AgentPlane.tables``): their counters grow. Raises :class:`InputError` if the file cannot be made."""
+    """A new traffic file at ``path`` (mode 0600). ``tables``: the tables of the agents (``AgentPlane.tables``), to
+    whose counters traffic is added. Raises :class:`InputError` if the file cannot be made."""
 
     def __init__(self, path: Path, tables: Any, chunks: int = CHUNKS):
         self.path, self.tables = path, tables
@@ -88,24 +89,24 @@ class Traffic:
         self.release(0xFFFFFFFF)
 
     def fold(self, now_ps: int) -> int:
-        """Add new traffic to the counters; violations raise their traps. Returns how many cells had
-        something new."""
+        """Add new traffic to the counters, and raise traps for key violations. Return the number of cells with new
+        counts."""
         return int(fold_cells(self.tables, self.cells, int(now_ps)))
 
     def moved(self, ports: Sequence[int]) -> tuple[int, int]:
-        """Return bytes received and sent at these ports by verbs, and by IP over them, since the
+        """Return the bytes that these ports received and sent by verbs, and the part of these that is IP, since the
         fabric began to run."""
         verbs, ip = self.cells.moved[list(ports)].sum(axis=0).tolist()
         return WORD * verbs, WORD * ip
 
     def release(self, process: int, now_ps: int = 0) -> None:
-        """Process number ``process`` is dead: its counts are added, its chunks are freed."""
+        """Add the counts of process number ``process``, which is dead, to the counters, and free its chunks."""
         retire_chunks(self.cells, np.uint32(process))
         self.fold(now_ps)
         free_chunks(self.cells, np.uint32(process))
 
     def owners(self) -> set[int]:
-        """Return numbers of the processes that own chunks."""
+        """Return the numbers of the processes that own chunks."""
         used = int(self.head["high"][0])
         return {int(n) for n in self.cells.cells[: used * constant("CHUNK_CELLS") : constant("CHUNK_CELLS"), 0]} - {0}
 

@@ -12,7 +12,8 @@ __all__ = ["Labels", "escaped", "guilbaults_labels", "hca_name", "port_guids", "
 
 
 class Labels:
-    """``text`` uint8[…], and ``offsets`` int64[n + 1], the beginning of each port's set."""
+    """``text`` uint8[…] has all label sets; port i's set begins at ``offsets[i]`` and ends at ``offsets[i + 1]``
+    (int64[n + 1])."""
 
     def __init__(self, sets: Iterable[str]):
         encoded = [s.encode() for s in sets]
@@ -29,9 +30,8 @@ def escaped(text: str) -> str:
 
 
 def port_guids(ports: ObservedPorts) -> list[str]:
-    """Return the GUID of each port in treydock's exporter, which is that of ``ibnetdiscover
-    --ports``: the PortGUID. For a switch's ports it is that of port 0; it is the NodeGUID if a
-    source has no PortGUID."""
+    """Return the GUID that treydock's exporter gives each port: the PortGUID, as ``ibnetdiscover --ports`` shows it.
+    All ports of a switch have the PortGUID of port 0. If the source has no PortGUID, it is the NodeGUID."""
     stated = ports.text.get("port_guid")
     nodes = [f"{g:#018x}" for g in ports.node_guid.tolist()]
     return nodes if stated is None else [str(g) or n for g, n in zip(stated.tolist(), nodes, strict=True)]
@@ -49,7 +49,7 @@ def port_labels(ports: ObservedPorts) -> Labels:
 
 
 def uplink_labels(ports: ObservedPorts) -> Labels:
-    """Return labels of ``infiniband_switch_uplink_info`` and ``infiniband_hca_uplink_info``."""
+    """Return the labels of ``infiniband_switch_uplink_info`` and ``infiniband_hca_uplink_info``."""
     sets = []
     guids, numbers, peers, names = (
         port_guids(ports),
@@ -79,7 +79,7 @@ def uplink_labels(ports: ObservedPorts) -> Labels:
 
 
 def guilbaults_labels(ports: ObservedPorts) -> Labels:
-    """Return labels of every metric of guilbaults' exporter."""
+    """Return the labels of every metric of guilbaults' exporter."""
     sets = []
     guids, numbers, names = ports.node_guid.tolist(), ports.portnum.tolist(), [escaped(n) for n in ports.node]
     for i, peer in enumerate(ports.peer.tolist()):

@@ -1,5 +1,4 @@
-"""Every metric of the exporter: name, kind, labels, meaning, and source. docs/metrics.md has this table; a test
-compares both.
+"""Every metric of the exporter: name, kind, labels, meaning, and source. docs/metrics.md contains the same table.
 
 Names of port counters are treydock/infiniband_exporter's (``infiniband_switch_port_…``,
 ``infiniband_hca_port_…``) or guilbaults/infiniband-exporter's; metrics of softib alone begin with ``softib_``.
@@ -26,7 +25,7 @@ __all__ = [
 
 SCHEMES = ("treydock", "guilbaults")
 BYTES = 4
-"""Bytes of the unit in which PortXmitData and PortRcvData count (IBA 16.1.3.5)."""
+"""Bytes per unit of PortXmitData and PortRcvData (IBA 16.1.3.5)."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ PORT_COUNTERS = (
     PortCounter("port_vl_mapping_errors", "vl_mapping_errors", "", "PortVLMappingErrors"),
     PortCounter("port_looping_errors", "looping_errors", "", "PortLoopingErrors"),
 )
-"""Counters that the other exporters have. Data is in bytes under both names (guilbaults' own
+"""Counters that the other exporters also have. Data is in bytes under the names of both exporters (guilbaults' own
 exporter counts words of four bytes)."""
 
 SOFTIB_COUNTERS = (
@@ -141,7 +140,7 @@ SOFTIB_COUNTERS = (
     (
         "port_vl_xmit_flow_ctl_update_errors",
         "softib_port_flow_control_update_errors_total",
-        "PortVLXmitFlowCtlUpdateErrors: no flow-control packet of a VL in time (2 bits a VL on the wire)",
+        "PortVLXmitFlowCtlUpdateErrors: no flow-control packet of a VL arrived in time (2 bits per VL on the wire)",
     ),
     (
         "port_fec_corrected_symbol_ctr",
@@ -172,7 +171,7 @@ STUCK = Metric(
     "softib_port_stuck_counter",
     "gauge",
     (*_PORT, "counter"),
-    "1 for each full counter, by its PerfMgt name",
+    "1 for each counter that is at its largest value, by its PerfMgt name",
 )
 HISTOGRAM = Metric(
     "softib_port_fec_codeword_symbols",
@@ -226,7 +225,7 @@ STATE = (
         "softib_port_stuck_counters",
         "gauge",
         _PORT,
-        "Counters of the port that are full (ports without any are absent)",
+        "Number of the port's counters that are at their largest value (absent if there are none)",
     ),
     Metric(
         "softib_port_fec_limit_symbols",
@@ -279,7 +278,7 @@ STANDING = (
         "softib_port_info",
         "gauge",
         _CABLE,
-        "Names of a port's device and its peer, up or down",
+        "Names of a port's device and of its peer, whether the link is up or down",
     ),
     Metric(
         "softib_link_up",
@@ -288,7 +287,7 @@ STANDING = (
         "1 for each cable that was seen or is expected and is up at both ends, 0 for one that is down",
     ),
 )
-"""Metrics of every device, port and cable that was seen, until it is removed."""
+"""Metrics of every device, port and cable that was seen, also while it is down, until it is removed."""
 FINDING_LABELS = ("code", "severity", "guid", "port", "node", "peer_guid", "peer", "peer_port", "jobs")
 FINDINGS = (
     Metric(
@@ -356,11 +355,11 @@ SERVICE = (
         "softib_up",
         "gauge",
         (),
-        "1: rounds are being read; 0: the last one is too old, and nothing of the ports is shown",
+        "1: rounds are being read; 0: the last round is too old, so no metrics of ports are shown",
     ),
     Metric("softib_round_duration_seconds", "gauge", (), "Duration of the last round"),
     Metric("softib_round_timestamp_seconds", "gauge", (), "Time at which the last round ended"),
-    Metric("softib_round_mads", "gauge", (), "Requests of the last round"),
+    Metric("softib_round_mads", "gauge", (), "Requests sent in the last round"),
     Metric("softib_rounds_total", "counter", (), "Rounds since the exporter began"),
     Metric("softib_ports", "gauge", ("read",), "Ports that the last round read (yes), and could not read (no)"),
     Metric(
@@ -389,27 +388,27 @@ SERVICE = (
     ),
     Metric("softib_sm_priority", "gauge", ("sm",), "SMInfo.Priority of each subnet manager"),
     Metric("softib_sm_activity_total", "counter", ("sm",), "SMInfo.ActCount of each subnet manager"),
-    Metric("softib_sm_still_seconds", "gauge", ("sm",), "Seconds since its ActCount rose"),
-    Metric("softib_sm_answers", "gauge", ("sm",), "1: it answered SMInfo in the last round"),
+    Metric("softib_sm_still_seconds", "gauge", ("sm",), "Seconds since the manager's ActCount rose"),
+    Metric("softib_sm_answers", "gauge", ("sm",), "1: the manager answered SMInfo in the last round"),
     Metric("softib_sm_answer_seconds", "gauge", (), "Duration of the last SMInfo request"),
     Metric(
         "softib_sa_answer_seconds",
         "gauge",
         (),
-        "Duration of the last SubnAdmGet(ClassPortInfo), a query of the subnet administration (absent: no answer)",
+        "Duration of the last SubnAdmGet(ClassPortInfo), a query to the subnet administrator (absent: no answer)",
     ),
     Metric(
         "softib_sm_stalled",
         "gauge",
         ("sm",),
-        "1: its port answers, but a master's ActCount has stood still for more than 30 s, or it left SMInfo "
-        "unanswered three rounds in a row",
+        "1: the manager's port answers, but the manager is a master whose ActCount has not risen for more than 30 s, "
+        "or it has not answered SMInfo in three consecutive rounds",
     ),
     Metric("softib_sm_sweeps_total", "counter", (), "Sweeps of the running fabric's manager"),
-    Metric("softib_sm_sweep_seconds", "gauge", ("phase",), "Seconds of its last sweep by phase"),
-    Metric("softib_sm_sweep_problems", "gauge", (), "Problems of its last sweep"),
-    Metric("softib_sa_requests_total", "counter", (), "Queries of its subnet administration"),
-    Metric("softib_sa_busy_total", "counter", (), "Queries answered BUSY because too many waited"),
+    Metric("softib_sm_sweep_seconds", "gauge", ("phase",), "Seconds of each phase of the running fabric's last sweep"),
+    Metric("softib_sm_sweep_problems", "gauge", (), "Problems of the running fabric's last sweep"),
+    Metric("softib_sa_requests_total", "counter", (), "Queries to the subnet administrator of the running fabric"),
+    Metric("softib_sa_busy_total", "counter", (), "Queries that were answered with BUSY because too many waited"),
     Metric("softib_sa_waiting", "gauge", (), "Pending queries"),
     Metric(
         "softib_sa_wait_seconds",
@@ -441,7 +440,7 @@ SERVICE = (
 
 
 def metrics(scheme: str) -> list[Metric]:
-    """All metrics of the exporter under the names of ``scheme``, in the order of the table in the documentation."""
+    """Return all metrics of the exporter with the names of ``scheme``, in the order of the documentation's table."""
     ports: list[Metric] = []
     if scheme == "treydock":
         for kind in ("switch", "hca"):

@@ -1,5 +1,5 @@
-"""Error ratios of links and shares of time, from increases: the bits that a link carried, the observed time, and
-the duration of PortXmitWait's ticks.
+"""Error ratios of links, and the share of time that data waited, computed from increases of counters. The divisors are
+the bits that a link carried and the observed time, in units of PortXmitWait's ticks.
 
 A link that is up carries symbols all the time, so bits are lanes × signalling rate × seconds, independent of
 traffic. Sources: IBA 5.6 (symbols flow on an idle link), 16.1.3.2 (a tick is (n + 1) × 10
@@ -17,12 +17,12 @@ from softib.monitor.registers import HISTOGRAM
 __all__ = ["ErrorRatios", "bit_error_ratios", "upper_bound", "utilization", "wait_ratio"]
 
 SYMBOL_BITS = 10
-"""Bit times of a symbol time, the unit of PortSamplesControl.Tick."""
+"""Bit times in a symbol time, which is the unit of PortSamplesControl.Tick."""
 ERRORS = {"symbol": "symbol_error_counter", "effective": "port_fec_uncorrectable_block_ctr"}
 """Ratio → the counter whose increase is its numerator."""
 KINDS = ("symbol", "raw", "effective")
 STATED = ("symbol_ber", "pre_fec_ber", "effective_ber")
-"""Names of levels in which files state the ratios of :data:`KINDS`."""
+"""Names of the levels that contain ratios stated in files, in the order of :data:`KINDS`."""
 
 
 def wait_ratio(one: Interval) -> np.ndarray:
@@ -39,7 +39,7 @@ def wait_ratio(one: Interval) -> np.ndarray:
 
 
 def utilization(one: Interval) -> np.ndarray:
-    """Return sent bits divided by the link's data rate (float64[n]; NaN unknown)."""
+    """Return the share of the link's data rate that was used for sending (float64[n]; NaN unknown)."""
     name = "port_xmit_data"
     if name not in one.increase or "rate_gbps" not in one.level:
         return np.full(len(one.guid), np.nan)
@@ -50,14 +50,14 @@ def utilization(one: Interval) -> np.ndarray:
 
 
 def upper_bound(errors: np.ndarray) -> np.ndarray:
-    """Return upper bound of the mean of a Poisson count with 95 % confidence, by Wilson and
-    Hilferty's cube root; 3.0 for a count of 0 (the rule of three)."""
+    """Return the upper bound, with 95 % confidence, of the mean of a Poisson count, by the cube-root approximation of
+    Wilson and Hilferty; 3.0 for a count of 0 (the rule of three)."""
     n = errors.astype(np.float64) + 1.0
     return np.asarray(n * (1 - 1 / (9 * n) + 1.645 / (3 * np.sqrt(n))) ** 3)
 
 
 def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndarray]:
-    """Return by kind (:data:`KINDS`) the ratio from counters, otherwise the ratio stated in a file
+    """Return, for each of :data:`KINDS`, the ratio computed from counters, or else the ratio stated in a file
     (float64[n of the reading]; NaN unknown)."""
     ratio_of: dict[str, np.ndarray] = {}
     for kind, level in zip(KINDS, STATED, strict=True):
@@ -71,9 +71,9 @@ def bit_error_ratios(reading: Reading, ratios: ErrorRatios) -> dict[str, np.ndar
 
 
 class ErrorRatios:
-    """Sums of errors, bits and seconds over the last ``window_s`` seconds (for ``raw``: ``raw_window_s``). The actual
-    time is between half of the window and the whole window: the sums are kept in two halves, and the older half is
-    dropped as a whole.
+    """Sums of errors, bits and seconds over the last ``window_s`` seconds (for ``raw``: ``raw_window_s``). The sums are
+    kept for two halves of the window, and the older half is dropped as a whole. So the actual time is between half of
+    the window and the whole window.
 
     Errors before correction are frequent: a short time is sufficient for their ratio, and a long
     time would hide an increase.
@@ -91,22 +91,21 @@ class ErrorRatios:
                 older, newer = newer, _Sums(len(one.guid))
                 self._halves[kind] = older, newer
             errors, readable = errors_of(one, kind)
-            if kind == "raw" and LEAST + SYMBOLS in one.level:  # a counter that became full: only that interval counts
+            if kind == "raw" and LEAST + SYMBOLS in one.level:  # the counter saturated: use only this interval
                 full = ~np.isnan(one.level[LEAST + SYMBOLS])
                 for half in (older, newer):
                     half.clear(full)
             newer.add(one, errors, readable)
 
     def carried(self, rows: np.ndarray) -> ErrorRatios:
-        """Return the sums for other ports: ``rows`` int64[n] are their rows in this object, -1 for a port that
-        begins again."""
+        """Return the sums for other ports: ``rows`` int64[n] are their rows in this object, -1 for a port whose sums
+        begin at 0."""
         carried = ErrorRatios(len(rows), self.window_s["symbol"], self.window_s["raw"])
         carried._halves = {kind: (a.taken(rows), b.taken(rows)) for kind, (a, b) in self._halves.items()}
         return carried
 
     def of(self, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return errors, bits and seconds of ``symbol``, ``raw`` or ``effective``. float64[n]
-        each"""
+        """Return the errors, bits and seconds for kind ``symbol``, ``raw`` or ``effective`` (float64[n] each)."""
         first, second = self._halves[kind]
         return first.errors + second.errors, first.bits + second.bits, first.seconds + second.seconds
 
@@ -141,9 +140,9 @@ class _Sums:
 
 
 def errors_of(one: Interval, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return counts of the interval for ``kind`` (float64[n]), and where they are known (bool[n]).
-    Corrected symbols come from the histogram of codewords, whose bins have 64 bits; otherwise from
-    their counter; otherwise from the known minimum of a saturated counter."""
+    """Return the errors of ``kind`` in the interval (float64[n]), and whether they are known (bool[n]). Corrected
+    symbols are taken from the histogram of codewords, whose bins have 64 bits; if there is none, from their counter; if
+    that is saturated, from its known minimum."""
     name = ERRORS.get(kind, SYMBOLS)
     nothing = np.zeros(len(one.guid))
     errors = np.asarray(one.increase.get(name, nothing), np.float64)

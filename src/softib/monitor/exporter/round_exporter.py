@@ -1,4 +1,4 @@
-"""Exporters of rounds: installed packages forward the monitor's data elsewhere (entry points of the group
+"""Exporters of rounds: installed packages that forward the monitor's data to other systems (entry points of the group
 ``softib.exporters``).
 
 An entry point has the exporter's name, and its value is a subclass of :class:`RoundExporter`.
@@ -22,13 +22,13 @@ __all__ = ["RoundExporter", "RoundSink", "exporters", "open_exporters"]
 
 GROUP = "softib.exporters"
 OF_SOFTIB = ("history", "prometheus")
-"""Exporters of softib itself."""
+"""Names of softib's own exporters, which packages cannot use."""
 
 
 class RoundExporter(ABC):
     """Gets every round read by ``softib exporter SOURCE --to NAME=TARGET``.
 
-    ``target`` is the text after the name: a file, an address. Raise
+    ``target`` is the text after ``NAME=``, for example a file or an address. Raise
     :class:`~softib.errors.InputError` for a target that cannot be used.
     """
 
@@ -38,8 +38,8 @@ class RoundExporter(ABC):
     @abstractmethod
     def export(self, ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
         """Take one round. ``reading`` has the counter values and levels of ``ports``, and
-        ``interval`` the increase of each counter since the previous round (None: there is none);
-        both have the rows of ``ports``. The next round begins when this returns."""
+        ``interval`` the increase of each counter since the previous round (None in the first round). Both have one row
+        per row of ``ports``. The next round begins when this returns."""
 
     def close(self) -> None:  # noqa: B027 (most exporters have nothing to close)
         """Close the exporter after the last round."""
@@ -72,8 +72,8 @@ def _check(name: str, value: Any) -> None:
 
 
 def open_exporters(source: str, to: Sequence[str]) -> list[RoundSink]:
-    """Open an exporter for each ``NAME=TARGET`` of ``to``. Raises :class:`InputError` for an unknown one, and if
-    one cannot be opened; then none stays open."""
+    """Open an exporter for each ``NAME=TARGET`` of ``to``. Raises :class:`InputError` for an unknown exporter, and if
+    one cannot be opened; then all are closed again."""
     sinks: list[RoundSink] = []
     try:
         for text in to:

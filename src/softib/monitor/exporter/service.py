@@ -1,4 +1,4 @@
-"""Rounds in a separate thread, and an HTTP server for the last one."""
+"""Reads rounds in a separate thread, and serves the last one over HTTP."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from softib.monitor.watch import Watch
 __all__ = ["ExporterService"]
 
 STALE_ROUNDS = 3
-"""Number of intervals without a round after which no ports are shown."""
+"""Number of intervals without a round after which scrapes contain no ports."""
 LEAST_STALE_S = 10.0
 RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
-"""Window in seconds of the bit error ratio before correction, and its minimum number of rounds: on large fabrics,
-two rounds in ten read its counters."""
+"""Window in seconds of the bit error ratio before correction, and the minimum number of rounds in it (on large fabrics,
+only two rounds in ten read its counters)."""
 FALLS = "link_downed_counter"
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -101,7 +101,7 @@ class ExporterService:
     # -- life --
 
     def start(self) -> None:
-        """Read the first round, then serve and read further ones in threads."""
+        """Read the first round; then read further rounds and serve scrapes in threads."""
         self.step()
         for target in (self._rounds, self._server.serve_forever):
             thread = threading.Thread(target=target, daemon=True)
@@ -115,7 +115,7 @@ class ExporterService:
                 raise self.failure
 
     def close(self) -> None:
-        """Stop both threads."""
+        """Stop the threads."""
         self._stop.set()
         if self._threads:
             self._server.shutdown()
@@ -147,7 +147,7 @@ class ExporterService:
                     return
                 if not blind:
                     self.notice(f"{error}; softib_up is 0 until rounds can be read again")
-                blind = True  # the link of the own port is down, or no device answers: this is temporary
+                blind = True  # temporary: the reader's link is down, or no device answers
                 continue
             blind = False
             took = self.watch.round.duration_s if self.watch.round is not None else 0.0
@@ -201,8 +201,8 @@ class ExporterService:
         return exported
 
     def _hand_over(self, sink: RoundSink, ports: ObservedPorts, reading: Reading) -> None:
-        """Pass the round to ``sink``. If it fails (a full disk, an error in its package), scrapes
-        continue, and one line reports the failure until it works again."""
+        """Pass the round to ``sink``. If it fails (for example because of a full disk or an error in its package),
+        scrapes continue, and one line reports the failure; a later failure is reported only after a success."""
         try:
             sink.take(ports, reading, self.watch.interval)
         except SoftibError as error:
@@ -213,12 +213,12 @@ class ExporterService:
             sink.failing = False
 
     def follow_jobs(self, file: str) -> None:
-        """Read the jobs of ``file``, and name those whose traffic crosses the location of a finding."""
+        """Read the jobs of ``file``, and label each finding with the jobs whose traffic crosses its location."""
         self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
 
     def history_sink(self, history: History) -> RoundSink:
-        """Return the entry of ``history`` among :attr:`sinks`: it stores intervals, and rounds of
-        the manager."""
+        """Return the entry of ``history`` among :attr:`sinks`: it stores intervals, and the manager's state in each
+        round."""
 
         def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
             if interval is not None:
@@ -246,14 +246,14 @@ class ExporterService:
 
 
 def _fell(interval: Interval | None) -> np.ndarray | None:
-    """Return ports that counted LinkDowned in the interval. bool[n]"""
+    """Return whether each port counted LinkDowned in the interval (bool[n])."""
     if interval is None or FALLS not in interval.increase:
         return None
     return np.asarray(interval.known[FALLS] & (interval.increase[FALLS] > 0))
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Return whether ports, names, LIDs and cables are unchanged."""
+    """Return whether ``a`` and ``b`` have the same ports, names, LIDs and cables."""
     return a is b or (
         len(a) == len(b)
         and bool((a.node_guid == b.node_guid).all() and (a.portnum == b.portnum).all() and (a.peer == b.peer).all())
@@ -263,7 +263,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class _Server(ThreadingHTTPServer):
-    """HTTP server in which clients that close early, or wait too long, cause no traceback."""
+    """An HTTP server that prints no traceback if a client closes its connection early or waits too long."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), OSError):

@@ -21,8 +21,8 @@ __all__ = ["ServiceMetrics", "down_states", "standing_text"]
 
 
 def standing_text(seen: SeenPorts) -> bytes:
-    """Return ``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one per cable, from
-    the end that names it) for all that were seen."""
+    """Return ``softib_device_up``, ``softib_port_info`` and ``softib_link_up`` (one per cable, with the labels of one
+    end) for all devices, ports and cables that were seen."""
     names = {p.key: escaped(hca_name(p.node)) for p in seen.ports.values()}
     device, info, link = (_head(m) for m in STANDING)
     listed: set[str] = set()
@@ -137,7 +137,7 @@ class ServiceMetrics:
 
 
 def _of_status(status: Mapping[str, Any], sweep_s: Mapping[str, float]) -> Iterator[Family]:
-    """Yield the status of a running fabric from its daemon."""
+    """Yield the metrics from the status that the daemon of a running fabric reports."""
     sm = status.get("sm", {})
     if "sweeps" in sm:
         yield _family("softib_sm_sweeps_total", [((), float(sm["sweeps"]))])

@@ -1,5 +1,5 @@
-"""Findings of the rules over the last twenty minutes, as metrics: each finding that is not
-explained by a device or cable that is down, with its start and its number of recurrences."""
+"""Findings of the rules over the last twenty minutes, as metrics: each finding that a down device or cable does not
+explain, with its start and its number of recurrences."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from softib.monitor.seen_ports import SeenPort, SeenPorts, names_cable
 __all__ = ["StandingFindings"]
 
 SHARE = 0.1
-"""Maximum share of the time spent on applying the rules."""
+"""Largest share of the time that is spent on applying the rules."""
 DOWN_S = 60.0
 """Time for which a link must be down to explain other findings about its cable."""
 SETTLES_S = 120.0
-"""Time after a repair in which new counts still result from the fault, or from the repair itself."""
+"""Time after a repair for which new counts are attributed to the fault, or to the repair itself."""
 WAIT = "port_xmit_wait"
 Tables = Callable[[ObservedPorts], ForwardingTables | None]
 Row = tuple[str, tuple[str, ...], list[str]]
@@ -80,20 +80,20 @@ class StandingFindings:
             self.jobs.follow(seen.ports)
         if (
             seen_ports.shard is not None
-        ):  # the cause of a wait may be in another shard, so the ports of one shard are not judged
+        ):  # the cause of a wait may be in another shard, so waiting ports are not examined within one shard
             seen = replace(seen, increase=_without_waits(seen.increase), known=_without_waits(seen.known))
         return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
 
     def _over(self, f: Finding, seen: SeenPorts, now_s: float) -> bool:
-        """Return whether the finding has no location, all its locations are down, its other end does not answer, or it
-        has been repaired since."""
+        """Return whether the finding is not shown: it has no location, all its locations are down, its other end does
+        not answer, or it has been repaired since."""
         if not f.where and f.severity < Severity.WARNING:
             return True
         fault = self.ledger.faults.get(_key(f))
         if fault is not None and f.evidence.get("last_ns", 2**63) / 1e9 < fault.repaired_s + SETTLES_S:
             return True
         if len(f.evidence.get("falls", ())) == 1 and any(p.guid not in seen.up for p in f.where):
-            return True  # one end counts failures of the link to a device that does not answer: this explains them
+            return True  # the other end does not answer, which explains failures of the link
         return bool(f.where) and all(_down(seen, p.guid, p.portnum, now_s) for p in f.where)
 
     def _row(self, f: Finding, seen: SeenPorts) -> Row:
@@ -113,7 +113,7 @@ class StandingFindings:
         fault = self.ledger.faults.get(_key(f))
         for old in fault.series if fault is not None and fault.standing is not None else ():
             if old[0] == f.code and [old[2], old[3]] == [labels[5], labels[7]]:
-                labels[2:8] = old[2:8]  # a cable keeps the end that named it first, so that its alert continues
+                labels[2:8] = old[2:8]  # keep the end that named the cable first, so that its alert continues
         return _key(f), names, [*labels, ",".join(f.evidence.get("jobs", ()))]
 
     def _text(self, now_s: float, seen: SeenPorts) -> bytes:
@@ -158,8 +158,8 @@ def _waits(seen: Observations) -> bool:
 
 
 def _key(f: Finding) -> str:
-    """Return the cable (regardless of the order of its ends) or the device; for many locations, the code and the
-    first location."""
+    """Return the key of a finding: its cable (regardless of the order of the ends) or its device; if it has more
+    locations, its code and the first location."""
     locations = sorted({(p.guid, -1 if p.portnum is None else p.portnum) for p in f.where})
     if not 1 <= len(locations) <= 2:
         locations = locations[:1]

@@ -83,8 +83,8 @@ class PortText:
     def text(
         self, reading: Reading, interval: Interval | None, ratios: ErrorRatios, seen: SeenPorts | None = None
     ) -> bytes:
-        """Return all lines of one round. Data that was not read in this round is absent, except for items that are
-        down according to ``seen``."""
+        """Return all lines of one round. Data that was not read in this round is left out, except the states of
+        devices, ports and cables that are down according to ``seen``."""
         self._at = 0
         for c in PORT_COUNTERS:
             if c.field not in reading.value:
@@ -267,9 +267,8 @@ def _first_of_device(ports: ObservedPorts) -> np.ndarray:
 
 
 def text_of_files(files: Sequence[str], scheme: str, fabric: str | None) -> str:
-    """Return counters and levels of the newest of one or two ``files``; error ratios and shares of
-    time cover the time between both. Raises :class:`InputError` if they have the same time or are
-    of two fabrics."""
+    """Return the counters and levels of the newer of one or two ``files``. Error ratios and shares of time are computed
+    for the time between the two. Raises :class:`InputError` if both have the same time, or are of different fabrics."""
     shots = sorted((read_snapshot(f, fabric) for f in files), key=lambda s: int(s.reading.time_ns.max(initial=0)))
     last = shots[-1]
     ratios, interval = ErrorRatios(len(last.reading), math.inf, math.inf), None

@@ -12,7 +12,7 @@ LARGEST, TEN, NOTHING = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(10), np.uint64(
 
 @inner
 def put_unsigned(out, at, value):
-    """Write ``value`` (uint64) in decimal digits at ``out[at]``; returns its end."""
+    """Write ``value`` (uint64) in decimal digits at ``out[at]``. Return the end of the text."""
     n, rest = 1, value // TEN
     while rest > NOTHING:
         n += 1
@@ -25,7 +25,7 @@ def put_unsigned(out, at, value):
 
 @inner
 def put_float(out, at, value):
-    """Write a finite float as ``d.dddddddde-dd``; returns its end."""
+    """Write a finite float as ``d.dddddddde-dd``. Return the end of the text."""
     if value < 0:
         out[at] = MINUS
         at += 1
@@ -61,7 +61,7 @@ def put_float(out, at, value):
 
 @inner
 def put_head(out, at, name, labels, begin, end):
-    """Write ``name``, ``labels[begin:end]`` and a space at ``at`` of ``out``. Returns its end."""
+    """Write ``name``, ``labels[begin:end]`` and a space at ``out[at]``. Return the end of the text."""
     for i in range(len(name)):
         out[at + i] = name[i]
     at += len(name)
@@ -75,7 +75,7 @@ def put_head(out, at, name, labels, begin, end):
 @kernel(_nrt=False)
 def write_counters(out, at, name, labels, offsets, rows, values, factor):
     """Write one line for each of ``rows``: ``name`` (uint8[k]), ``labels[offsets[r] : offsets[r +
-    1]]``, and ``values[r]`` (uint64) times ``factor``; returns the end.
+    1]]``, and ``values[r]`` (uint64) times ``factor``. Return the end of the text.
 
     Values that exceed 64 bits are replaced by the largest value.
     """
@@ -104,7 +104,7 @@ def write_gauges(out, at, name, labels, offsets, rows, values):
 
 @inner
 def put_text(out, at, text):
-    """Write ``text`` at ``out[at]``. Returns its end."""
+    """Write ``text`` at ``out[at]``. Return its end."""
     for i in range(len(text)):
         out[at + i] = text[i]
     return at + len(text)

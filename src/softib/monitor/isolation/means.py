@@ -29,7 +29,7 @@ ANSWER_S = 60.0
 """Maximum time in seconds for one answer of UFM."""
 ANSWER_MOST = 65536
 DONE_S = 30.0
-"""Maximum time in seconds from UFM's answer until the port has the state."""
+"""Maximum time in seconds from UFM's answer until the port has the requested state."""
 LOOKS_S = 0.5
 
 
@@ -37,7 +37,7 @@ class Means(Protocol):
     """One way to disable and enable ports of switches."""
 
     def disable(self, ends: Sequence[End]) -> tuple[End | None, str]:
-        """Disable a cable. Returns the disabled end and an empty text, or None and the reason."""
+        """Disable a cable. Return the disabled end and an empty text, or None and the reason for the failure."""
 
     def enable(self, end: End) -> str:
         """Enable a port. Returns the reason for a failure, or an empty text."""
@@ -45,23 +45,23 @@ class Means(Protocol):
 
 @dataclass(frozen=True)
 class Mads:
-    """Set(PortInfo), as ibportstate sends it."""
+    """Disables and enables ports with Set(PortInfo), as ibportstate does."""
 
     wire: MadWire
 
     def disable(self, ends: Sequence[End]) -> tuple[End | None, str]:
-        """Return :func:`~softib.monitor.isolation.ports.disable`."""
+        """See :func:`~softib.monitor.isolation.ports.disable`."""
         return ports.disable(self.wire, ends)
 
     def enable(self, end: End) -> str:
-        """Return :func:`~softib.monitor.isolation.ports.enable`."""
+        """See :func:`~softib.monitor.isolation.ports.enable`."""
         return ports.enable(self.wire, end)
 
 
 @dataclass(frozen=True)
 class UfmList:
-    """UFM's list of unhealthy ports, through its REST interface. UFM disables and enables the ports; MADs of this host
-    check it. ``url``: address of UFM, without a path; ``credentials``: a token, or ``NAME:PASSWORD``."""
+    """UFM's list of unhealthy ports, through its REST interface. UFM disables and enables the ports; this host checks
+    the result with MADs. ``url``: address of UFM, without a path; ``credentials``: a token, or ``NAME:PASSWORD``."""
 
     wire: MadWire
     url: str
@@ -156,7 +156,7 @@ def _parts(url: str) -> tuple[str, str, int | None] | None:
 
 
 def _reason(text: str) -> str:
-    """Return the message of an error's body."""
+    """Return the message in the body of an error."""
     try:
         document = load_json(text.encode())
     except ValueError:

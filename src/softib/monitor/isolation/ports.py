@@ -28,11 +28,11 @@ __all__ = ["cut_off", "disable", "enable", "joins_parts", "link_states", "lost_p
 
 LOOKS_S = 1.0
 COMES_UP_S = 5
-"""Time for devices behind enabled ports to appear."""
+"""Seconds until devices behind enabled ports must have appeared."""
 
 
 def _quiet(what: str, nodes: int, mads: int) -> None:
-    """Ignore progress."""
+    """Ignore a report of progress."""
 
 
 def _reader(wire: MadWire) -> SubnetReader:
@@ -44,7 +44,7 @@ def _reader(wire: MadWire) -> SubnetReader:
 
 
 def _row(reader: SubnetReader, end: End) -> int:
-    """Return the row of a switch port; -1 if the subnet has none."""
+    """Return the row of a switch port; -1 if the subnet does not have the port."""
     return _row_of(reader.subnet.db, end)
 
 
@@ -56,7 +56,7 @@ def _row_of(db: Database, end: End) -> int:
 
 
 def _set(reader: SubnetReader, row: int, phys: PhysState) -> str:
-    """Set PortPhysState of a switch port. Returns the reason for a failure, or an empty text: the answer has the
+    """Set PortPhysState of a switch port. Return the reason for a failure, or an empty text if the answer has the new
     state."""
     db, failed = reader.subnet.db, "the port did not confirm the state"
     image = unchanged(db.port_info[[row]].copy())
@@ -81,9 +81,8 @@ def switched(
     wire: MadWire, cables: Sequence[Sequence[End]], phys: PhysState, away: frozenset[int] = frozenset()
 ) -> list[tuple[End | None, str]]:
     """Disable cables (DISABLED), each at the end nearest to this port, or enable disabled cables
-    (POLLING). Returns the switched end of each and an empty text, or None and the reason. ``away``:
-    NodeGUIDs of unreachable devices; their cables are disabled at the other end, where they can be
-    enabled again.
+    (POLLING). Returns the switched end of each and an empty text, or None and the reason. ``away``: NodeGUIDs of
+    unreachable devices. Their cables are disabled at the other end, where they can be enabled again.
 
     The subnet is read again after the Sets, because their answers, and paths to other ports, may
     have led through a port that is disabled now.
@@ -102,7 +101,7 @@ def switched(
             if rows and not opposite:
                 out[i] = rows[0][1], ""
             elif not rows and any(end[0] in away for end in ends) and disables and (i in confirmed or i not in tried):
-                out[i] = ends[0], ""  # it is cut off with its device
+                out[i] = ends[0], ""  # the port is cut off together with its device
             absent |= not rows
         left = [(i, end) for i, _, end in wrong]
         if (not left or left == before) and not (absent and looks):
@@ -114,7 +113,7 @@ def switched(
             tried.add(i)
             confirmed |= set() if why else {i}
             out[i] = None, why or "the port did not change"
-        if absent and looks:  # devices at a port that has just come up
+        if absent and looks:  # devices behind a port that has just come up may not answer yet
             time.sleep(LOOKS_S)
             looks -= 1
         before = left
@@ -144,7 +143,7 @@ def cut_off(wire: MadWire, cables: Iterable[Sequence[End]]) -> str:
 
 
 def _switch_rows(reader: SubnetReader, ends: Sequence[End], away: frozenset[int]) -> list[tuple[int, End]]:
-    """Return the rows of the ends that are switch ports, the preferred one first."""
+    """Return the rows of those ends that are switch ports, the preferred end first."""
     db = reader.subnet.db
     rows = [(row, end) for end in ends if (row := _row(reader, end)) >= 0]
     return sorted(rows, key=lambda one: (one[1][0] in away, int(db.routes.hops[db.port_route[one[0]]])))
@@ -157,7 +156,7 @@ def _is(reader: SubnetReader, row: int, phys: PhysState) -> bool:
 
 
 def disable(wire: MadWire, ends: Sequence[End]) -> tuple[End | None, str]:
-    """Return :func:`switched` for one cable."""
+    """Disable one cable; see :func:`switched`."""
     return switched(wire, [ends], PhysState.DISABLED)[0]
 
 
@@ -167,8 +166,7 @@ def enable(wire: MadWire, end: End) -> str:
 
 
 def link_states(wire: MadWire, ends: Iterable[End]) -> dict[End, tuple[PortState, PhysState]]:
-    """Return PortState and PortPhysState of switch ports, read by MADs; a port that does not answer
-    is absent."""
+    """Return PortState and PortPhysState of switch ports, read by MADs, without ports that do not answer."""
     reader = _reader(wire)
     db, out = reader.subnet.db, {}
     for end in ends:
@@ -180,8 +178,8 @@ def link_states(wire: MadWire, ends: Iterable[End]) -> dict[End, tuple[PortState
 
 
 def joins_parts(fabric: Fabric, ends: Iterable[Sequence[End]]) -> bool:
-    """Return whether these cables are the only connection between parts of the fabric. A node that
-    cannot be reached is such a part."""
+    """Return whether these cables are the only connection between parts of the fabric. A node that cannot be reached
+    otherwise is such a part."""
     cables = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[cables[:, 0]], fabric.port_node[cables[:, 1]])
     rows = {int(g): i for i, g in enumerate(fabric.node_guid.tolist())}

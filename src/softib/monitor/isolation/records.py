@@ -31,13 +31,13 @@ class Isolated(Result):
     """Code of the finding."""
     message: str
     begun: float
-    """In seconds since 1970."""
+    """Time of the isolation, in seconds since 1970."""
     due: float
-    """Time of its release for a trial, in seconds since 1970."""
+    """Time at which the cable is to be released for a trial, in seconds since 1970."""
     ended: float | None
-    """Time of its release; null: it is still isolated."""
+    """Time of the release; null: the cable is still isolated."""
     why: str
-    """Reason of the release; empty while it is isolated."""
+    """Reason of the release; empty while the cable is isolated."""
     ends: tuple[End, End] = field(default=((0, 0), (0, 0)), metadata=HIDDEN)
     end: End = field(default=(0, 0), metadata=HIDDEN)
 
@@ -60,7 +60,7 @@ class Records:
         return [r for r in self.every if r.stands]
 
     def times(self, ends: tuple[End, ...], now_s: float) -> int:
-        """Return isolations of a cable in the last thirty days."""
+        """Return the isolations of a cable in the last thirty days."""
         return sum(set(r.ends) == set(ends) and r.begun > now_s - MONTH_S for r in self.every)
 
     def released_s(self, ends: tuple[End, ...]) -> float:
@@ -78,7 +78,7 @@ class Records:
         return ended
 
     def _write(self, every: list[Isolated]) -> None:
-        """Raises :class:`InputError`."""
+        """Write the file. Raises :class:`InputError` if this fails."""
         self.every = every[-MOST:]
         rows = [(r.cable, r.port, r.code, r.message, r.begun, r.due, r.ended, r.why, r.ends, r.end) for r in self.every]
         try:
@@ -89,7 +89,8 @@ class Records:
 
 
 def _load(path: Path) -> list[Isolated]:
-    """Raises :class:`UnreadableFile` for a damaged file: without the error, ports would stay disabled unnoticed."""
+    """Read the records. Raises :class:`UnreadableFile` for a damaged file, since otherwise ports would stay disabled
+    unnoticed."""
     if not path.exists():
         return []
     try:
@@ -103,7 +104,8 @@ def _load(path: Path) -> list[Isolated]:
 def _record(
     cable: object, port: object, code: object, message: object, begun: float, due: float, *rest: Any
 ) -> Isolated:
-    """Raises :class:`ValueError` or :class:`TypeError` for any other content."""
+    """Return a record with the values from a file. Raises :class:`ValueError` or :class:`TypeError` if they are
+    invalid."""
     ended, why, ends, end = rest
     (a, b), texts = (_end(*e) for e in ends), [str(v) for v in (cable, port, code, message)]
     times = float(begun), float(due), None if ended is None else float(ended)

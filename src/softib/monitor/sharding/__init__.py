@@ -1,1 +1,1 @@
-"""Several exporters of one subnet, each of a part of its ports."""
+"""Sharding: several exporters share one subnet, and each reads a part of its ports."""

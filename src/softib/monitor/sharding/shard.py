@@ -1,4 +1,4 @@
-"""The part of the subnet that one of several exporters reads: the devices whose NodeGUID belongs to it."""
+"""A shard: the part of a subnet that one of several exporters reads. NodeGUIDs determine the shard of each device."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _NAMED = "shard {}-of-{} {}"
 
 @dataclass(frozen=True)
 class Shard:
-    """Part ``number`` (from 1) of the ``of`` parts of the subnet of ``source``, for an :class:`Exporter`. Each
-    device belongs to one part, by its NodeGUID alone."""
+    """Part ``number`` (from 1) of the ``of`` parts of the subnet of ``source``, for an :class:`Exporter`. Its NodeGUID
+    alone determines to which part a device belongs."""
 
     source: str
     number: int
@@ -28,7 +28,7 @@ class Shard:
 
     @classmethod
     def parse(cls, source: str, text: str) -> Shard:
-        """Return ``2/4``: the second of four. Raises :class:`InputError` for other texts."""
+        """Return the shard for a text like ``2/4`` (the second of four). Raises :class:`InputError` for other texts."""
         form = _FORM.fullmatch(text)
         number, of = (int(form[1]), int(form[2])) if form else (0, 0)
         if not 1 <= number <= of <= MOST:
@@ -39,8 +39,8 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def holds(self, guids: np.ndarray) -> np.ndarray:
-        """Return whether each NodeGUID belongs to this part: the finalizer of splitmix64 distributes GUIDs that are
-        numbered in steps. bool[n]"""
+        """Return whether each NodeGUID belongs to this part: (bool[n]): the finalizer of splitmix64 also distributes
+        GUIDs evenly that are numbered in steps."""
         x = np.asarray(guids, np.uint64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
@@ -48,10 +48,10 @@ class Shard:
 
 
 def shard_memory(memory: Path, shard: Shard) -> Path:
-    """Return the file of the memory of one shard; ``memory`` is that of an exporter of the whole subnet."""
+    """Return the file of the memory of one shard; ``memory`` is the file of an exporter of the whole subnet."""
     return memory.with_name(_NAMED.format(shard.number, shard.of, memory.name))
 
 
 def shard_memories(memory: Path) -> list[Path]:
-    """Return ``memory``, and those of shards."""
+    """Return ``memory``, and the files of its shards that exist."""
     return [memory, *sorted(memory.parent.glob(_NAMED.format("*", "*", memory.name)))]

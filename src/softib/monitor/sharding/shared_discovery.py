@@ -1,4 +1,4 @@
-"""The file of a discovery that the exporters of all shards on one machine have in common."""
+"""The file through which the exporters of all shards on one machine share a discovery."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["Discovered", "latest_discovery"]
 
 @dataclass
 class Discovered:
-    """Nodes, ports and cables (``db``), rows of the ports with a subnet manager, and the time at
-    which the discovery began, in seconds since 1970."""
+    """The result of a discovery: nodes, ports and cables (``db``), the rows of the ports with a subnet manager, and the
+    time at which the discovery began, in seconds since 1970."""
 
     db: Database
     managers: list[int]

@@ -1,4 +1,5 @@
-/* The socket between softib run and this node's softib-ipoib. A client keeps the network as long as it is connected. */
+/* The socket between softib run and this node's softib-ipoib. The node's network exists as long as a client is
+ * connected. */
 #include "ipoib.h"
 
 #include <dirent.h>
@@ -110,7 +111,7 @@ static void hang_up(unsigned k)
     clients[k] = clients[--count];
 }
 
-/* Handle a message of a client. False: it closed its connection, or sent an invalid message. */
+/* Handle a message from a client. False: the client closed its connection, or sent an invalid message. */
 static int serve(struct client *c)
 {
     struct softib_ipoib_ask ask;

@@ -1,7 +1,7 @@
 /*
  * Connected mode (RFC 4755): for sending, one RC connection to each neighbour whose hardware address has the RC flag;
- * for receiving, the connections that neighbours made, over one shared receive queue. Datagrams carry multicast,
- * neighbours without the flag, and short packets while a connection is set up.
+ * for receiving, the connections that neighbours set up, which share one receive queue. Datagrams are used for
+ * multicast, for neighbours without the flag, and for short packets while a connection is being set up.
  */
 #include "ipoib.h"
 
@@ -11,7 +11,7 @@
 #define RETRY_MS 1000
 #define SEND_REQUESTS (2 * MOST_SEGMENTS)
 #define PRIVATE_DATA 8
-#define SHORTEST_MTU 1280 /* of IPv6 */
+#define SHORTEST_MTU 1280 /* the minimum MTU of IPv6 */
 
 int connected_mode;
 
@@ -22,7 +22,7 @@ static uint8_t *slot_at(const struct interface *i, unsigned slot)
 
 static unsigned header_buffer;
 
-/* Return the room for the headers of the segments of a packet in buffer `header_buffer`. */
+/* Return the memory for the headers of segment `n` of the packet in buffer `header_buffer`. */
 static uint8_t *room_for_headers(struct interface *i, unsigned n)
 {
     return i->connected_headers + ((size_t)header_buffer * MOST_SEGMENTS + n) * HEADERS;
@@ -36,7 +36,7 @@ void connected_repost(struct interface *i, unsigned slot)
     ibv_post_srq_recv(i->srq, &wr, &bad);
 }
 
-/* Called with the broadcast group: accept connections. 0, or -1 with errno. */
+/* Accept connections; called when the broadcast group is joined. 0, or -1 with errno. */
 int connected_start(struct interface *i)
 {
     struct ibv_srq_init_attr init = { .attr = { .max_wr = CONNECTED_RECEIVES, .max_sge = 1 } };
@@ -110,7 +110,7 @@ static void drop_queue_pair(struct connection *c)
         }
 }
 
-/* The connection has ended, or could not be made. The first packet after `retry_ms` makes another one. */
+/* The connection has ended, or could not be made. The first packet after `retry_ms` sets up another connection. */
 void connection_end(struct connection *c, uint64_t retry_ms)
 {
     if (c->state == CONNECTION_IDLE)
@@ -182,7 +182,7 @@ void connected_got(struct connection *c, uint8_t *data, size_t length)
     c->psn = after(c, length);
 }
 
-/* Send the segments of the packet in `buffer`, which belongs to the connection until the last of them has ended.
+/* Send the segments of the packet in `buffer`. The connection owns the buffer until all sends have completed.
  * False: the connection has ended. */
 static int post(struct connection *c, unsigned buffer, const struct segment *s, unsigned count)
 {
@@ -228,7 +228,7 @@ int connected_sent(struct interface *i, const struct ibv_wc *wc)
         return 0;
     c = connection_of(i, wc->qp_num);
     if (!c)
-        return 1; /* ended meanwhile */
+        return 1; /* the connection has ended meanwhile */
     if (wc->status != IBV_WC_SUCCESS) {
         fails(c);
         return 1;
@@ -239,7 +239,7 @@ int connected_sent(struct interface *i, const struct ibv_wc *wc)
     return 1;
 }
 
-/* Send a frame of the TAP, which is in the buffer that was allocated last. False: send it as datagrams. */
+/* Send a frame from the TAP that is in the buffer allocated last. False: the caller must send it as datagrams. */
 int connected_frame(struct interface *i, struct neighbour *n, uint8_t *frame, size_t length)
 {
     static struct segment segments[MOST_SEGMENTS];
@@ -300,7 +300,7 @@ static void send_waiting(struct connection *c)
     }
 }
 
-/* Bring the queue pair to RTS, and note the path. */
+/* Bring the queue pair to RTS, and store the path's MTU and initial PSN. */
 static int ready(struct connection *c)
 {
     struct ibv_qp_attr attr = { 0 };
@@ -320,7 +320,7 @@ static int ready(struct connection *c)
     return 0;
 }
 
-/* A neighbour connects; `data` is the private data of its request. */
+/* Handle a neighbour's connection request; `data` is its private data. */
 void connection_request(struct interface *i, uint32_t id, const uint8_t *data, unsigned length)
 {
     struct connection *c = length < PRIVATE_DATA || !i->running ? NULL : calloc(1, sizeof *c);
@@ -338,7 +338,7 @@ void connection_request(struct interface *i, uint32_t id, const uint8_t *data, u
         connection_end(c, 0);
 }
 
-/* The neighbour answered; `data` is the private data of its reply. */
+/* Handle a neighbour's reply to a connection request; `data` is its private data. */
 static int answered(struct connection *c, const uint8_t *data, unsigned length)
 {
     if (length < PRIVATE_DATA || get32(data + 4) < ENCAPSULATION + SHORTEST_MTU)

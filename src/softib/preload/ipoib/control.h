@@ -13,7 +13,7 @@
 #define IPOIB_INTERFACES 32
 /* Answered by softib_ipoib_totals. */
 #define IPOIB_ASK_TOTALS 1
-/* After this, each datagram is sent as a softib_ipoib_datagram and its payload. */
+/* After this, the client receives each datagram as a softib_ipoib_datagram and its payload. */
 #define IPOIB_ASK_CAPTURE 2
 
 struct softib_ipoib_ready {
@@ -47,12 +47,12 @@ struct softib_ipoib_totals {
     uint64_t got;
     uint64_t segmented;     /* packets of the kernel that were segmented */
     uint64_t coalesced;     /* packets for the kernel that were coalesced */
-    uint64_t messages_sent; /* of `sent`: over RC connections */
+    uint64_t messages_sent; /* those of `sent` that went over RC connections */
     uint64_t messages_got;
 };
 
 struct softib_ipoib_datagram {
-    uint64_t ns;            /* since 1970 */
+    uint64_t ns;            /* time in ns since 1970 */
     uint32_t source_qp;
     uint32_t destination_qp;
     uint32_t qkey;

@@ -1,7 +1,7 @@
 /*
- * Multicast groups (RFC 4391, 4 to 6): the MGID of an IP address, and the groups that this interface receives or
- * only sends to. The groups that the kernel joined on the TAP are read from its IGMP and MLD reports (RFC 3376,
- * 3810).
+ * Multicast groups (RFC 4391, sections 4 to 6): the MGID of an IP address, and the groups from which this interface
+ * receives or to which it only sends. The groups that the kernel joined on the TAP are read from its IGMP and MLD
+ * reports (RFC 3376, 3810).
  */
 #include "ipoib.h"
 
@@ -14,7 +14,7 @@
 
 static const uint8_t all_routers_reports[4] = { 224, 0, 0, 22 };
 
-/* ff12:401b:<P_Key>::<low 28 bits>, link-local as the broadcast group is. */
+/* ff12:401b:<P_Key>::<low 28 bits>, with link-local scope like the broadcast group. */
 void mgid_of_ip4(const struct interface *i, const uint8_t *address, uint8_t *mgid)
 {
     memset(mgid, 0, 16);
@@ -42,7 +42,8 @@ static struct group *find(struct interface *i, const uint8_t *mgid)
     return g;
 }
 
-/* Return the group, and join it (`full`: as a receiver). NULL: out of memory, or too many groups. */
+/* Return the group with this MGID, and join it if necessary (`full`: as a receiver). NULL: out of memory, or too many
+ * groups. */
 struct group *group_of(struct interface *i, const uint8_t *mgid, int full)
 {
     struct group *g = find(i, mgid);
@@ -171,8 +172,8 @@ void groups_start(struct interface *i)
             group_of(i, g->to.gid, 1);
 }
 
-/* Called when the port left the partition, and with it the groups, or is in another partition. Groups keep their IP
- * address. */
+/* Called when the port has left the partition and therefore the groups, or has joined another partition. The list of
+ * groups stays; their MGIDs get the present P_Key. */
 void groups_stop(struct interface *i)
 {
     for (struct group *g = i->groups; g; g = g->next) {
@@ -224,7 +225,8 @@ static void member6(struct interface *i, const uint8_t *address, int wanted)
         group_leave(i, mgid);
 }
 
-/* Records of IGMPv3 and MLDv2: EXCLUDE joins, INCLUDE joins with sources and leaves without (a report of "to include nothing"). */
+/* Read the records of an IGMPv3 or MLDv2 report: EXCLUDE joins the group, INCLUDE joins it if it lists sources and
+ * leaves it if it lists none. */
 static void records(struct interface *i, const uint8_t *p, size_t left, unsigned count, size_t address,
                     void (*member)(struct interface *, const uint8_t *, int))
 {

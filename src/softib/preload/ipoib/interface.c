@@ -196,8 +196,8 @@ int interface_renew(struct interface *i)
     return 0;
 }
 
-/* The port left the interface's partition, or has its P_Key at another index: no carrier until the broadcast group
- * is joined again. The queue pair and its number stay. */
+/* Called when the port has left the interface's partition, or has the P_Key at another index. The interface has no
+ * carrier until the broadcast group is joined again. The queue pair keeps its number. */
 static void interface_stop(struct interface *i)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
@@ -215,7 +215,7 @@ static void interface_stop(struct interface *i)
         if (wc.qp_num != i->qp->qp_num)
             connected_repost(i, (unsigned)wc.wr_id);
     while (ibv_poll_cq(i->send_cq, 1, &wc) > 0)
-        ; /* its buffer is released with the other ones */
+        ; /* the buffer of this completion is released with the others */
     i->freed = i->used;
     i->done = i->posted;
 }

@@ -1,6 +1,6 @@
 /*
  * softib-ipoib: IP over InfiniBand for one node of a running fabric (RFC 4391, 4392, 4755). Each interface is a TAP
- * device in the node's network namespace, and a UD queue pair on one of the node's ports. Packets of the kernel are
+ * device in the node's network namespace, and a UD queue pair on one of the node's ports. Packets from the kernel are
  * sent as UD datagrams. The 20-byte hardware addresses do not fit into the kernel's Ethernet frames, and appear only in
  * ARP and NDP messages on the fabric.
  */
@@ -24,7 +24,7 @@
 #define MOST_MTU 4096
 #define BUFFERS 64               /* packets of the kernel in the send queue */
 #define SENDS 2048               /* datagrams in the send queue */
-#define HEADERS 128              /* room for the headers of a segment */
+#define HEADERS 128              /* bytes for the headers of a segment */
 #define RECEIVES 2048
 #define SLOT (GRH_OCTETS + MOST_MTU + 24)
 #define BATCH 64
@@ -109,10 +109,10 @@ enum partition { PARTITION_NONE, PARTITION_SAME, PARTITION_MOVED };
 
 struct interface {
     char name[16], device[32];
-    const struct interface *parent;  /* NULL: this is one */
-    int tap, umad, index;            /* index: of the TAP device */
+    const struct interface *parent;  /* NULL: this interface is a parent */
+    int tap, umad, index;            /* index: interface index of the TAP device */
     unsigned number, portnum, pkey_index, pkeys; /* pkeys: size of the port's table */
-    uint32_t row;                    /* of the port, in the networks of the fabric */
+    uint32_t row;                    /* number of the port, from which its IP addresses are made (tap.c) */
     uint16_t pkey, lid, sm_lid;
     uint8_t sm_sl, mac[6], hardware[HARDWARE_ADDRESS];
     _Alignas(union ibv_gid) uint8_t gid[16];
@@ -146,7 +146,7 @@ struct interface {
 
 extern struct softib_ipoib_totals totals;
 extern int capturing;                /* clients that capture every datagram */
-extern int connected_mode;           /* of all interfaces */
+extern int connected_mode;           /* all interfaces are in connected mode */
 
 /* main.c */
 uint64_t now_ms(void);
@@ -192,7 +192,8 @@ void connection_request(struct interface *i, uint32_t id, const uint8_t *data, u
 void connection_event(struct connection *c, unsigned event, const uint8_t *data, unsigned length);
 void connection_end(struct connection *c, uint64_t retry_ms);
 
-/* rdma_cm.c: the commands of linux/rdma_user_cm.h. 0, or -1 with errno. Events: enum rdma_cm_event_type of librdmacm. */
+/* rdma_cm.c: the commands of linux/rdma_user_cm.h. Functions return 0, or -1 with errno. Events: enum
+ * rdma_cm_event_type of librdmacm. */
 enum { CM_ADDR_RESOLVED = 0, CM_ROUTE_RESOLVED = 2, CM_CONNECT_REQUEST = 4, CM_CONNECT_RESPONSE, CM_ESTABLISHED = 9,
        CM_DEVICE_REMOVAL = 11, CM_TIMEWAIT_EXIT = 15 };
 extern int cm_fd;                    /* -1: datagram mode */
@@ -306,13 +307,14 @@ static inline void put32(uint8_t *p, uint32_t v)
     put16(p + 2, v & 0xffff);
 }
 
-/* Bytes of a datagram that PortXmitData counts: LRH, GRH, BTH, DETH, payload and padding, ICRC. */
+/* Return the bytes that PortXmitData counts for a datagram: LRH, GRH, BTH, DETH, payload and padding, ICRC. */
 static inline uint64_t wire_octets(size_t payload, int grh)
 {
     return 8 + (grh ? GRH_OCTETS : 0) + 12 + 8 + ((payload + 3) & ~(size_t)3) + 4;
 }
 
-/* The same of a message over RC, in packets of the path MTU: LRH, BTH, payload and padding, ICRC. */
+/* Return the bytes that PortXmitData counts for an RC message in packets of the path MTU: LRH, BTH, payload and
+ * padding, ICRC. */
 static inline uint64_t message_octets(size_t length, uint32_t path_mtu)
 {
     return (8 + 12 + 4) * ((length + path_mtu - 1) / path_mtu) + ((length + 3) & ~(size_t)3);

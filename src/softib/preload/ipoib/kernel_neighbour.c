@@ -1,7 +1,8 @@
 /*
  * Entries of the kernel's neighbour table, marked as externally learned (rtnetlink(7), NTF_EXT_LEARNED). The kernel limits
- * other entries to 1,024 in all network namespaces of the machine together (gc_thresh3, arp(7)); beyond that, packets fail
- * with ENOBUFS. Marked entries do not count. They are probed, and fail, like all others.
+ * other entries to 1,024 in all network namespaces of the machine together (gc_thresh3, arp(7)); beyond that, sends
+ * fail with ENOBUFS. Marked entries do not count towards this limit. The kernel probes them, and declares them failed,
+ * like all other entries.
  */
 #include "ipoib.h"
 
@@ -29,8 +30,8 @@ static void append(struct nlmsghdr *head, unsigned type, const void *data, size_
     head->nlmsg_len = NLMSG_ALIGN(head->nlmsg_len) + RTA_ALIGN(at->rta_len);
 }
 
-/* Mark the entry of an IP address, if the kernel has one. `mac`: the address that the neighbour has just confirmed;
- * NULL: the entry keeps its address. */
+/* Mark the entry of an IP address, if the kernel has one. `mac`: the hardware address that the neighbour has just
+ * confirmed; NULL: the entry keeps its hardware address. */
 void kernel_neighbour_mark(const struct interface *i, int family, const uint8_t *address, const uint8_t *mac)
 {
     struct { struct nlmsghdr head; struct ndmsg entry; uint8_t attributes[64]; } m = { 0 };

@@ -17,10 +17,10 @@
 
 #define EACH 4         /* descriptors of an interface: TAP, completions, MADs, events */
 #define MOST_FDS (1026 + IPOIB_INTERFACES * EACH)
-#define READY_MS 15000 /* interfaces that the subnet administrator has not answered by then have no group */
+#define READY_MS 15000 /* an interface without an answer from the SA after this time has no group */
 #define TICK_MS 1000
 #define IDLE_TICKS 2
-#define FIRST 9        /* argument */
+#define FIRST 9        /* index of the first DEVICE,PORT,ROW argument */
 
 static struct interface interfaces[IPOIB_INTERFACES];
 static unsigned count;
@@ -65,7 +65,7 @@ static struct interface *blank(void)
     return i;
 }
 
-/* Create the interfaces of P_Keys that have none. */
+/* Create an interface for each P_Key that has none. */
 static void add_children(void)
 {
     unsigned parents = 0;
@@ -155,7 +155,7 @@ static unsigned watch(struct pollfd *fds)
     return n;
 }
 
-/* Returns whether a P_Key table changed. */
+/* Handle the descriptors that are ready. Return whether a P_Key table changed. */
 static int attend(const struct pollfd *fds)
 {
     int pkeys = 0;
@@ -187,7 +187,7 @@ static int move(void)
     return moved;
 }
 
-/* True: continue. */
+/* Do the periodic work. False: softib-ipoib must exit. */
 static int tick(void)
 {
     static unsigned idle;

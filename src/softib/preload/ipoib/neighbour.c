@@ -1,8 +1,8 @@
 /*
- * The other interfaces of the partition, found by their six-byte addresses on this node's TAP, or by the queue pairs of
- * their datagrams. The six-byte address is 02 and the low five bytes of the port's GUID, as on the neighbour's TAP; if
- * two GUIDs have the same low bytes, the address of the second begins with 06, and so on. The path is queried from the
- * subnet administrator when the first packet is sent to it.
+ * The other interfaces of the partition. They are looked up by their six-byte addresses on this node's TAP, or by the
+ * source queue pairs of their datagrams. The six-byte address is 02 and the low five bytes of the port's GUID, as on
+ * the neighbour's TAP; if two GUIDs have the same low bytes, the address of the second begins with 06, and so on. The
+ * path is queried from the subnet administrator when the first packet is sent to it.
  */
 #include "ipoib.h"
 

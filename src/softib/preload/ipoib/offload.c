@@ -56,7 +56,8 @@ static void set_length(uint8_t *p, unsigned at, size_t length)
     memcpy(p + 10, &sum, 2);
 }
 
-/* Complete the checksum that the kernel left to the device. `frame` begins at the head of the TAP. 0: it is none. */
+/* Complete the checksum that the kernel left to the device. `frame` begins with the TAP's header. 0: the frame is
+ * invalid. */
 int checksum_complete(uint8_t *frame, size_t length)
 {
     const struct virtio_net_hdr *v = (const struct virtio_net_hdr *)frame;
@@ -85,8 +86,8 @@ size_t longest_packet(const uint8_t *frame, size_t length)
 }
 
 /*
- * Split a frame of the TAP into at most `room` segments, in IP packets of at most `mtu`; 0: it is not TCP, or cannot be
- * split. Each segment gets a header in `header`; the payloads are not moved.
+ * Split a frame of the TAP into at most `room` segments, in IP packets of at most `mtu`; 0: the packet is not TCP, or
+ * cannot be split. Each segment gets a header in `header`; the payloads are not moved.
  */
 unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, uint32_t mtu, struct segment *out,
                         uint8_t *(*header)(struct interface *, unsigned), struct interface *i)
@@ -130,8 +131,8 @@ unsigned segment_packet(uint8_t *frame, size_t length, unsigned room, uint32_t m
     return n;
 }
 
-/* Return whether the packet continues the others: its headers are equal to the first's except numbers, checksum and
- * PSH. */
+/* Return whether the packet continues the collected packets: its headers equal those of the first packet except for
+ * sequence numbers, checksum and PSH. */
 static int continues(const struct coalescing *c, const uint8_t *p, unsigned at, size_t payload)
 {
     const uint8_t *f = c->first;

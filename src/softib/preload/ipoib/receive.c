@@ -11,7 +11,8 @@
 
 static const uint8_t unknown[6] = { 0x02 };
 
-/* `packet` of IP or ARP, with HEAD bytes of room in front. `destination` NULL: taken from the address. */
+/* Write an IP or ARP packet to the TAP; HEAD bytes in front of it are free. `destination` NULL: derive it from the IP
+ * address. */
 void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *source, unsigned type, const uint8_t *packet, size_t length)
 {
     uint8_t *frame = (uint8_t *)packet - HEAD, *ethernet = frame + VNET;
@@ -37,7 +38,8 @@ void to_tap(struct interface *i, const uint8_t *destination, const uint8_t *sour
     (void)done; /* if the interface is down, the packet is lost, as on a host */
 }
 
-/* Return whether the kernel requests coalescing (ethtool -K ib0 gro on). Checked from time to time. */
+/* Return whether the kernel requests coalescing (ethtool -K ib0 gro on). The setting is read again from time to
+ * time. */
 static int coalescing_on(struct interface *i)
 {
     struct ethtool_value value = { .cmd = ETHTOOL_GGRO };
@@ -67,7 +69,7 @@ static void capture(struct interface *i, const struct ibv_wc *wc, const uint8_t 
     client_capture(i, 0, &d, &s);
 }
 
-/* Pass one packet with its encapsulation to the kernel; there is room for a header in front of it. */
+/* Pass one packet with its encapsulation to the kernel; the memory in front of it has room for a header. */
 static void packet_in(struct interface *i, struct coalescing *c, const struct neighbour *from, int group, uint8_t *data, size_t length,
                       int together)
 {
@@ -91,7 +93,7 @@ static void packet_in(struct interface *i, struct coalescing *c, const struct ne
             taken = coalesce_add(c, packet, length);
         }
         if (taken < 0) {
-            coalesce_flush(i, c, source); /* packets that were sent earlier are delivered earlier */
+            coalesce_flush(i, c, source); /* keep the order of packets */
             to_tap(i, NULL, source, type, packet, length);
         }
     }

@@ -1,7 +1,7 @@
 /*
  * Queries to the subnet administrator, as MADs through the port's umad device: MCMemberRecord (join, leave) and
- * PathRecord (IBA 15.2.5). The device repeats unanswered queries. An answer is matched by its transaction ID; its
- * records identify the group or neighbour, and for an answer without records the list of queries does.
+ * PathRecord (IBA 15.2.5). The device repeats unanswered queries. An answer is matched by its transaction ID. Its
+ * records identify the group or neighbour; if it has no records, the list of queries does.
  */
 #include "ipoib.h"
 
@@ -45,7 +45,7 @@ struct message {
 
 struct question {
     uint32_t serial;
-    uint8_t is_path, gid[16]; /* of the neighbour or the group */
+    uint8_t is_path, gid[16]; /* gid: of the neighbour or the group */
 };
 
 static struct question *questions_of(const struct interface *i)
@@ -146,7 +146,7 @@ void sa_join(struct interface *i, struct group *g)
         components |= MEMBER_QKEY | MEMBER_MTU_SELECTOR | MEMBER_MTU | MEMBER_TCLASS | MEMBER_RATE_SELECTOR | MEMBER_RATE | MEMBER_SL |
                       MEMBER_FLOW | MEMBER_HOPS;
         put32(r + 32, b->to.qkey);
-        r[38] = (uint8_t)(2 << 6 | b->mtu); /* exactly */
+        r[38] = (uint8_t)(2 << 6 | b->mtu); /* selector 2: exactly this MTU */
         r[42] = (uint8_t)(2 << 6 | b->rate);
         r[44] = (uint8_t)(b->to.sl << 4);
     }

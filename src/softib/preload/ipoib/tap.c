@@ -28,7 +28,7 @@ static int unused[IPOIB_INTERFACES];
 static unsigned unused_count;
 static int socket4, socket6;
 
-/* `numbers`: descriptors, separated by commas. */
+/* Store the descriptors in `numbers` (separated by commas), `ip4` and `ip6` for later use. */
 void taps_given(const char *numbers, int ip4, int ip6)
 {
     for (const char *at = numbers; at && unused_count < IPOIB_INTERFACES; at = strchr(at, ','))
@@ -87,7 +87,8 @@ static int set_ip4(const struct interface *i)
     return ioctl(socket4, SIOCSIFNETMASK, &request);
 }
 
-/* Set the link-local address, made from the port's GUID (RFC 4391, 8). In a kernel without IPv6 there is none. */
+/* Set the link-local address, made from the port's GUID (RFC 4391, section 8). A kernel without IPv6 has no such
+ * address. */
 static void set_ip6(const struct interface *i)
 {
     struct { struct in6_addr address; uint32_t prefix; int index; } r = { .prefix = 64 };

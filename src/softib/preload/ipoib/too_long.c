@@ -1,6 +1,6 @@
 /*
- * Packets longer than their neighbour receives, on an interface in connected mode: the kernel gets the MTU of this
- * destination in an ICMP message from the destination (RFC 792 with RFC 1191, RFC 4443; RFC 4755, 7.2).
+ * Packets that are longer than the neighbour's MTU, on an interface in connected mode: an ICMP message in the name of
+ * the destination tells the kernel the MTU (RFC 792 with RFC 1191, RFC 4443; RFC 4755, 7.2).
  */
 #include "ipoib.h"
 
@@ -63,7 +63,7 @@ static size_t icmp6(uint8_t *out, const uint8_t *packet, size_t length, uint32_t
     return IP6_HEADER + payload;
 }
 
-/* Report that `packet` of the kernel was dropped, and that packets to its destination may have at most `mtu` bytes. */
+/* Tell the kernel that its `packet` was dropped, and that packets to this destination may have at most `mtu` bytes. */
 void too_long(struct interface *i, const uint8_t *packet, size_t length, uint32_t mtu)
 {
     static uint8_t out[HEAD + IP6_HEADER + ICMP_HEADER + QUOTED6];

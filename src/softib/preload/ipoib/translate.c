@@ -1,6 +1,6 @@
 /*
  * ARP (RFC 826) and neighbour discovery (RFC 4861) between the kernel's Ethernet and the fabric. On
- * the fabric a hardware address has 20 bytes: flags, QPN, GID (RFC 4391, 9.1); the TAP's has six. A
+ * the fabric a hardware address has 20 bytes: flags, QPN, GID (RFC 4391, 9.1); on the TAP it has six. A
  * packet that carries such an address is rewritten: an ARP message with ar$hln 20 and ar$hrd 32, a
  * link-layer address option of length 3 with two bytes of padding.
  */
@@ -16,16 +16,16 @@
 #define ARP_REPLY 2
 #define IP6_HEADER 40
 #define ICMP6 58
-#define ADVERTISEMENT 136    /* of a neighbour */
+#define ADVERTISEMENT 136    /* type of a neighbour advertisement */
 #define SOLICITED 0x40
 #define OPTION_SOURCE 1
 #define OPTION_TARGET 2
-#define OPTION_ETHERNET 8    /* bytes of the option on Ethernet, and on InfiniBand */
+#define OPTION_ETHERNET 8    /* length of the link-layer address option on Ethernet and on InfiniBand, in bytes */
 #define OPTION_INFINIBAND 24
 
 static const uint8_t none[HARDWARE_ADDRESS];
 
-/* Return the 20-byte address for one of six; zeros if it is unknown (the target of an ARP request). */
+/* Return the 20-byte address for a six-byte one; zeros if it is unknown (the target of an ARP request). */
 static const uint8_t *hardware_of(struct interface *i, const uint8_t *mac)
 {
     const struct neighbour *n;
@@ -86,7 +86,7 @@ size_t arp_to_tap(struct interface *i, const uint8_t *arp, size_t length, uint8_
     return ARP_ETHERNET;
 }
 
-/* Bytes of a message of NDP in front of its options; 0: none. */
+/* Return the length of an NDP message before its options; 0: the packet is no such message. */
 static size_t nd_head(const uint8_t *packet, size_t length)
 {
     if (length < IP6_HEADER + 8 || packet[0] >> 4 != 6 || packet[6] != ICMP6 || packet[7] != 255)
@@ -113,7 +113,7 @@ static int is_answer(const uint8_t *packet)
     return packet[IP6_HEADER] == ADVERTISEMENT && packet[IP6_HEADER + 4] & SOLICITED;
 }
 
-/* Update payload length and checksum of a packet whose length is now `length`. */
+/* Update the payload length and checksum of a packet that now has `length` bytes. */
 static size_t nd_end(uint8_t *packet, size_t length)
 {
     uint8_t rest[8] = { 0 };

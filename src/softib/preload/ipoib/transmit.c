@@ -104,7 +104,7 @@ static void add(struct interface *i, const struct destination *to, const struct 
     count(i, to, s);
 }
 
-/* Send a packet with its encapsulation, copied from any buffer. */
+/* Copy a packet, which includes its encapsulation, to a send buffer, and send it. */
 void send_copy(struct interface *i, const struct destination *to, const uint8_t *packet, uint32_t length)
 {
     struct segment s = { .header_length = length };
@@ -166,7 +166,7 @@ static void slowly(struct interface *i, const uint8_t *destination, unsigned typ
         neighbour_send(i, n, copy, (uint32_t)length + ENCAPSULATION);
 }
 
-/* Send one frame of the TAP; it is in the buffer that was allocated last. */
+/* Send one frame from the TAP; it is in the buffer that was allocated last. */
 static void frame_out(struct interface *i, uint8_t *frame, size_t length)
 {
     static struct segment segments[MOST_SEGMENTS];

@@ -61,7 +61,7 @@ static void *next_of(const char *name)
     return w.found;
 }
 
-/* Return the function, which is resolved once; concurrent threads get the same result. */
+/* Return the MPI library's function `name`. It is resolved once; concurrent threads get the same result. */
 static void *resolved(void **slot, const char *name)
 {
     void *found = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
@@ -73,7 +73,7 @@ static void *resolved(void **slot, const char *name)
     return found;
 }
 
-/* MPI_IN_PLACE: 1 in Open MPI, -1 in MPICH; neither is the address of a buffer. */
+/* Return whether `buffer` is MPI_IN_PLACE: 1 in Open MPI, -1 in MPICH. Neither is the address of a buffer. */
 static bool in_place(word buffer)
 {
     return buffer == 1 || buffer == ~(word)0;
@@ -93,7 +93,7 @@ static uint32_t octets_of(word count, word datatype)
 
 typedef void note_function(uint32_t, uint32_t, int);
 
-/* NULL where libsoftib-verbs.so is not loaded. */
+/* Return softib_record_collective; NULL if libsoftib-verbs.so is not loaded. */
 static note_function *noter(void)
 {
     static void *slot;
@@ -108,7 +108,7 @@ static note_function *noter(void)
     return note;
 }
 
-/* `OCTETS` is the size according to the arguments: of a block or of the vector; 0 if the call has an array of
+/* `OCTETS` is the size of a block or of the vector, computed from the arguments; 0 if the call has an array of
  * counts. */
 #define COLLECTIVE(NAME, NUMBER, PARAMETERS, ARGUMENTS, OCTETS)                                                                        \
     EXPORT int NAME PARAMETERS;                                                                                                        \

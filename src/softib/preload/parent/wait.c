@@ -4,8 +4,8 @@
  * interpreter that this program replaced. Open descriptors of this program are locks on ports,
  * which the kernel releases at exit. COMMAND is only for ps.
  *
- * Signals and exit codes are those of softib.live.launch.preload.run_attached: Ctrl-C is the program's, SIGTERM is
- * passed on, and the exit code is the program's, or 128 + the signal that ended it.
+ * Signals and exit codes are those of softib.live.launch.preload.run_attached: only the program reacts to Ctrl-C,
+ * SIGTERM and SIGHUP are passed on to it, and the exit code is the program's, or 128 + the signal that ended it.
  *
  * SOFTIB_NETWORK is the descriptor of the connection to the node's network, if the program uses it (softib run --net);
  * if the network ends before the program, one line reports it. SOFTIB_FAILED is the end of a line that is printed if
@@ -44,8 +44,8 @@ static void pass_on(int number)
     errno = before;
 }
 
-/* As in softib.live.launch.child_watchdog.living: the daemon holds the lock, and the socket is not another
- * daemon's. */
+/* Return whether the fabric is alive, as softib.live.launch.child_watchdog.living does: its daemon holds the lock, and
+ * the socket belongs to no other daemon. */
 static bool is_alive(void)
 {
     char path[4096];
@@ -164,8 +164,8 @@ static void open_descriptors(struct others *others, int first)
         others->fds[i].fd = (int)syscall(SYS_pidfd_open, others->pids[i], 0);
 }
 
-/* Wait, and replace processes that have ended by other processes of their sessions: daemon(3) forks, calls setsid,
- * and forks again. */
+/* Wait for changes. Replace each process in the list that has ended by another process of its session: daemon(3) forks,
+ * calls setsid, and forks again, so the first processes end. */
 static void look(struct others *others)
 {
     int before = others->count, kept = 0;
@@ -198,6 +198,8 @@ static void guard(void)
         return;
     setsid();
     signal(SIGTERM, SIG_DFL);
+    if (signal(SIGHUP, SIG_DFL) == SIG_IGN)
+        signal(SIGHUP, SIG_IGN); /* nohup */
     /* The guard closes the ends of pipes and the locks on ports. */
     if (syscall(SYS_close_range, 0, ~0U, 0) < 0 || open("/dev/null", O_RDWR) != 0 || dup(0) < 0 || dup(0) < 0)
         _exit(0);
@@ -211,7 +213,7 @@ static void guard(void)
 
 int main(int argc, char **argv)
 {
-    struct sigaction act = { .sa_handler = pass_on };
+    struct sigaction act = { .sa_handler = pass_on }, hangup;
     sigset_t set;
     const char *failed = getenv("SOFTIB_FAILED"), *network = getenv("SOFTIB_NETWORK");
     int status, code;
@@ -226,8 +228,12 @@ int main(int argc, char **argv)
         fabric = NULL;
     signal(SIGINT, SIG_IGN);
     sigaction(SIGTERM, &act, NULL);
+    sigaction(SIGHUP, NULL, &hangup);
+    if (hangup.sa_handler != SIG_IGN) /* nohup */
+        sigaction(SIGHUP, &act, NULL);
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     sigprocmask(SIG_UNBLOCK, &set, NULL); /* the interpreter blocked these signals before the program began */
     watch(network ? atoi(network) : -1);
     while (waitpid(child, &status, 0) < 0)
@@ -235,7 +241,7 @@ int main(int argc, char **argv)
             return 2;
     guard();
     code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (failed && argc > 2 && code && code != 128 + SIGINT && code != 128 + SIGTERM)
+    if (failed && argc > 2 && code && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP)
         fprintf(stderr, "softib: %s ended with exit code %d; %s\n", argv[2], code, failed);
     return code;
 }

@@ -8,7 +8,7 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
-#define ERRNO_MAX 4095 /* the kernel's */
+#define ERRNO_MAX 4095 /* the kernel's MAX_ERRNO */
 #define PATIENCE_S 30 /* a daemon that computes routes answers only when it is done */
 
 static char folder[PATH_ROOM], view[64];

@@ -28,7 +28,7 @@ ssize_t __readlink_chk(const char *path, char *to, size_t count, size_t room);
 ssize_t __readlinkat_chk(int folder, const char *path, char *to, size_t count, size_t room);
 char *__realpath_chk(const char *path, char *to, size_t room);
 
-/* One call with the path in the middle of its arguments. */
+/* Define one call whose path has other arguments before and after it. */
 #define EXCHANGED(type, name, parameters, before, path, ...) \
     PUBLIC type name parameters \
     { \
@@ -110,7 +110,7 @@ EXCHANGED(ssize_t, lgetxattr, (const char *path, const char *name, void *to, siz
 EXCHANGED(ssize_t, listxattr, (const char *path, char *to, size_t n), FIRST, path, to, n)
 EXCHANGED(ssize_t, llistxattr, (const char *path, char *to, size_t n), FIRST, path, to, n)
 
-/* The targets of the links of a class are paths for programs. */
+/* realpath() of a class's links leads into the view's directory; programs get the fabric's path instead. */
 PUBLIC char *realpath(const char *restrict path, char *restrict to)
 {
     char room[PATH_ROOM];

@@ -1,6 +1,6 @@
 /*
- * node_desc of sysfs as a stream: one write replaces the whole content of the file, like a kernel's store. (rdma-ndd
- * opens it "r+", reads the old text and writes the new one over it.)
+ * node_desc of sysfs as a stream: one write replaces the whole content of the file, as the store function of a kernel's
+ * attribute does. (rdma-ndd opens it "r+", reads the old text and writes the new one over it.)
  */
 #include "internal.h"
 

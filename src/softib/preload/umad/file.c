@@ -57,7 +57,7 @@ int file_open(char kind, unsigned number, int flags)
     snprintf(question.path, sizeof question.path, "%u", number);
     for (;;) {
         fd = ask(&question, &reply, true);
-        /* A port has one subnet manager: a second one waits, or gets EAGAIN. */
+        /* Only one process can have a port's issm device open: a second one waits, or gets EAGAIN. */
         if (fd != -EAGAIN || kind != 's' || flags & O_NONBLOCK)
             break;
         usleep(100000);

@@ -34,13 +34,13 @@ struct file {
  * descriptor to send with it. */
 int message_receive(int fd, struct message *m, size_t *size, int *payload, int flags);
 int message_send(int fd, const struct iovec *parts, int count, int payload);
-/* A file that holds a whole MAD whose first segment is `first`. Returns its descriptor or -errno. */
+/* Create a file with a whole MAD, whose first segment is `first`. Return its descriptor or -errno. */
 int payload_of(const uint8_t *mad, size_t length, const uint8_t *first);
 /* Read `length` bytes of `payload` and close it. */
 int payload_read(int payload, uint8_t *to, size_t length);
 
-/* unanswered.c: note that a request was sent; that it was answered (or failed with a status);
- * return the next one that will never be answered (false: none left). */
+/* unanswered.c. _add: a request was sent. _done: it was answered, or failed with a status. _next: return the next
+ * request that will never be answered (false: none is left). */
 void unanswered_add(struct file *file, const struct softib_umad_head *head, const uint8_t *mad);
 void unanswered_done(struct file *file, const struct softib_umad_head *head, const uint8_t *mad);
 bool unanswered_next(struct file *file, struct message *m);

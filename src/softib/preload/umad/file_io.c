@@ -10,7 +10,7 @@
 enum { DAEMON_ENDED_US = 100000 };
 enum { MAD_HEAD = 24, LEAST_MAD = 36 };
 
-/* Bytes of the MAD in a message: the length in its head, limited to the maximum. */
+/* Return the length of the MAD in a message: the length in the message's head, at most the maximum. */
 static size_t octets_of(const struct message *m)
 {
     if (m->head.status || m->head.length < SOFTIB_UMAD_HEAD)

@@ -74,7 +74,7 @@ struct real {
 #undef X
 };
 
-/* The C library's functions; NULL if this C library does not have the function. */
+/* The C library's functions; a member is NULL if this C library does not have the function. */
 const struct real *real(void);
 
 /* ask.c: the daemon. SOFTIB_UMAD in the environment is its socket, SOFTIB_VIEW the directory with
@@ -90,7 +90,7 @@ const char *mapped(const char *path, char room[PATH_ROOM]);
 char *unmapped(char *path);
 /* Like mapped(); the file is updated before it is opened. */
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);
-/* Return whether the path is a sysfs file of the fabric. These files are never written, */
+/* Return whether the path is a sysfs file of the fabric. Programs cannot write these files, */
 bool is_attribute(const char *path);
 /* except node_desc. */
 bool is_description(const char *path);
@@ -98,7 +98,7 @@ bool is_description(const char *path);
 void refresh(const char *path);
 /* description.c: node_desc as a stream */
 FILE *description_stream(const char *path, const char *mode);
-/* 'u' or 's' and the number when `path` is a umad or issm device; else 0. */
+/* If `path` is a umad or issm device, return 'u' or 's' and set `number`; otherwise return 0. */
 char device_of(const char *path, unsigned *number);
 
 /* file.c: an open umad or issm device. */

@@ -36,8 +36,8 @@ int message_receive(int fd, struct message *m, size_t *size, int *payload, int f
     return -EIO; /* the daemon has ended (as if the device was removed), or it is not softib's daemon */
 }
 
-/* The kernel's driver accepts every write immediately: wait for a full socket, even if reads of this file do not
- * block. */
+/* The kernel's driver accepts every write immediately. So if the socket is full, wait, even if the program opened the
+ * file with O_NONBLOCK. */
 int message_send(int fd, const struct iovec *parts, int count, int payload)
 {
     union control control;

@@ -73,7 +73,7 @@ void netlink_put(struct netlink_answer *a, unsigned type, const void *data, size
     a->head->nlmsg_len = (uint32_t)(NLMSG_ALIGN(a->head->nlmsg_len) + NLA_ALIGN(at->nla_len));
 }
 
-/* Send it. */
+/* Send the message. */
 void netlink_end(struct netlink_answer *a)
 {
     ssize_t done = real()->sendto(a->from, a->room, a->head->nlmsg_len, MSG_DONTWAIT, (struct sockaddr *)&a->to, sizeof a->to);
@@ -81,7 +81,7 @@ void netlink_end(struct netlink_answer *a)
     (void)done; /* the receive buffer is full, so the message is lost, as in the kernel */
 }
 
-/* NLMSG_ERROR with the request's head; error 0 is an acknowledgement. */
+/* Send NLMSG_ERROR with the request's head; error 0 is an acknowledgement. */
 static void acknowledge(struct netlink_answer *a, int error)
 {
     struct nlmsgerr body = { .error = error, .msg = *a->request };

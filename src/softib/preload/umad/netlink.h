@@ -13,7 +13,7 @@
 
 #define NETLINK_REQUEST 4096 /* longest request in bytes */
 
-/* One request, and the sockets that its answer goes from and to. */
+/* The answer to one request, and the sockets that send and receive it. */
 struct netlink_answer {
     int from;
     struct sockaddr_nl to;

@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 3))) static bool attribute(char value[VALUE], c
     return n > 0;
 }
 
-/* The number in 16-bit groups of hexadecimal digits: a GUID, or half of a GID. */
+/* Parse a number written in 16-bit groups of hexadecimal digits: a GUID, or half of a GID. */
 static uint64_t number_of_groups(const char *text)
 {
     uint64_t number = 0;

@@ -31,8 +31,8 @@ static const char *below(const char *path, const char *prefix)
 #define BUSES "/sys/devices/pci"
 #define NUMA "/sys/devices/system/node"
 
-/* Return whether the view replaces the first `size` characters of `path` (a PCI root bus, or the NUMA nodes) or the
- * machine's apply. */
+/* Return whether the view has its own version of the first `size` characters of `path` (a PCI root bus, or the NUMA
+ * nodes). Otherwise programs see the machine's. */
 static bool in_view(const char *path, size_t size)
 {
     char room[PATH_ROOM];

@@ -3,8 +3,8 @@
  *
  * libibumad reads the whole P_Key table of a port, one file per entry, each time it looks up a port: saquery opened 435
  * files, and waited for the daemon each time. So opening the first file of pkeys/ or gids/ updates all files of the
- * directory, and within TABLE_MS each of the others can be opened once without a request. Opening the same file twice
- * sends a further request.
+ * directory, and within TABLE_MS each of the other files can be opened once without a request. Opening the same file
+ * twice sends a further request.
  */
 #include "internal.h"
 
@@ -30,8 +30,8 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Return the entry number if `path` is a file of a table, else -1; `length`: of its directory's
- * name, including the slash. */
+/* Return the entry number if `path` is a file of a table, otherwise -1. `length` is set to the length of its
+ * directory's name, including the slash. */
 static int entry_of(const char *path, size_t *length)
 {
     const char *name = strrchr(path, '/');

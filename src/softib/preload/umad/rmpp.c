@@ -1,5 +1,4 @@
-/* RMPP headers (IBA 13.6.2). The daemon transports an RMPP message whole; programs see it in the
- * kernel's format. */
+/* RMPP headers (IBA 13.6.2). The daemon transports an RMPP message as one piece; programs see the kernel's format. */
 #include "internal.h"
 #include "mad_layout.h"
 #include "management.h" /* softib/iba/constants.py */

@@ -11,11 +11,11 @@
  *   announcement: `length` exceeds the message), then with a file descriptor (SCM_RIGHTS) of a file with the whole MAD, `length`
  *   - 64 bytes from its start. So a reader need not expect descriptors, or peek, unless it has read an announcement. If its
  *   buffer is too small, it leaves the second message in the queue.
- * - ISSM turns it into an issm file: the port has IsSM set while the connection is open.
+ * - ISSM turns the connection into an issm file: the port has IsSM set while the connection is open.
  * - REGISTER, UNREGISTER and REFRESH are single requests; the connection is closed after the answer.
  *
- * The file is closed when the program closes the connection or dies. Integers are the machine's own, except those
- * that are big endian in the kernel's ABI (qpn, qkey, lid, gid, flow_label).
+ * The file is closed when the program closes the connection or dies. Integers have the machine's byte order, except
+ * those that are big endian in the kernel's ABI (qpn, qkey, lid, gid, flow_label).
  */
 #ifndef SOFTIB_UMAD_H
 #define SOFTIB_UMAD_H
@@ -38,7 +38,7 @@
 #define SOFTIB_UMAD_LONGEST 0x10000000
 
 struct softib_umad_head {
-    uint32_t id;            /* agent */
+    uint32_t id;            /* the agent's id */
     uint32_t status;        /* 0, or ETIMEDOUT: the request comes back unanswered */
     uint32_t timeout_ms;    /* of each attempt; 0 = no answer expected */
     uint32_t retries;
@@ -64,7 +64,7 @@ struct softib_umad_ask {
     uint32_t op;
     uint32_t handle;        /* REGISTER, UNREGISTER: `handle` of the reply to OPEN */
     uint32_t agent;         /* UNREGISTER */
-    uint32_t oui;           /* REGISTER: of a vendor class that has an OUI */
+    uint32_t oui;           /* REGISTER: the OUI, for a vendor class that has one */
     uint64_t method_mask[2];/* REGISTER: methods of unsolicited MADs that the agent takes */
     uint8_t qpn;
     uint8_t mgmt_class;

@@ -26,7 +26,8 @@ def print_failures(s: dict[str, Any], console: Console) -> None:
 
 
 def failure_lines(s: dict[str, Any]) -> list[str]:
-    """Return lines on the faults of :meth:`softib.Simulation.to_json`; none without faults."""
+    """Return lines about the faults in the document ``s`` of :meth:`softib.Simulation.to_json`; empty without
+    faults."""
     if not s.get("faults"):
         return []
     lines = [line for f in s["faults"] for line in _fault(f, s["management"]["sm"] == "internal")]

@@ -25,9 +25,9 @@ HEAT_ROWS = 48
 
 
 def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], run: RunResult | None) -> str:
-    """Return the page of ``figures`` (:meth:`softib.Simulation.to_json`), sorted latencies by job,
-    and the run (None: phases, which have no link loads). The same for the same input, except the
-    wall time."""
+    """Return the page of ``figures`` (:meth:`softib.Simulation.to_json`). ``latencies_us``: sorted latencies of each
+    job; ``run``: None for phases, which have no link loads. Except for the wall time, the page depends only on
+    these."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -64,7 +64,7 @@ def page(figures: dict[str, Any], latencies_us: list[tuple[str, np.ndarray]], ru
 
 
 def link_heat(run: RunResult) -> str:
-    """Return loads of links between switches: one row per switch, the busiest first."""
+    """Return a chart of the loads of links between switches, with one row per switch, the busiest first."""
     f = run.fabric
     of_switch = f.switch_of_node[f.port_node] >= 0
     peer = np.maximum(f.port_peer, 0)

@@ -114,7 +114,7 @@ def _ethernet(s: dict[str, Any], console: Console) -> None:
 
 
 def _collective(c: dict[str, Any]) -> str:
-    """Return one line in the form of nccl-tests."""
+    """Return the figures of a collective in one line, as nccl-tests names them."""
     return (
         f"{c['collective']} of {c['ranks']:,} GPUs by {c['algorithm']} {c['protocol']}, "
         f"{counted(c['channels'], 'channel')}: {_us(c['took_us'])}, "
@@ -124,14 +124,14 @@ def _collective(c: dict[str, Any]) -> str:
 
 
 def _perftest(p: dict[str, Any]) -> str:
-    """Return one line in the form of perftest."""
+    """Return the figures of a perftest job in one line, as perftest prints them."""
     if "latency_us" in p:
         return f"as perftest: {_us(p['latency_us'])}"
     return f"as perftest: {p['mib_s']:,.2f} MiB/s, {p['mpps']:,.3f} million messages a second"
 
 
 def _trust(t: dict[str, Any]) -> str:
-    """Return the confidence in a job's time, in one line."""
+    """Return the reliability of a job's time in one line."""
     unlike = f" (unlike it: {', '.join(t['differs'])})" if t["differs"] else ""
     return (
         f"{t['verdict']}: between {_us(t['low_us'])} and {_us(t['high_us'])}; nearest measurements {t['nearest']}, "
@@ -140,7 +140,7 @@ def _trust(t: dict[str, Any]) -> str:
 
 
 def _training(t: dict[str, Any]) -> str:
-    """Return a step in one line."""
+    """Return the figures of a training step in one line."""
     shape = f"data {t['data']} × tensor {t['tensor']} × pipeline {t['pipeline']}"
     return (
         f"{t['gpus']:,} GPUs ({shape}), {t['parameters'] / 1e9:,.1f} G parameters: step {_us(t['step_us'])}, "

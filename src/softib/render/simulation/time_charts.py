@@ -19,7 +19,7 @@ POINTS = 240
 W, H, LEFT, RIGHT, BOTTOM, TOP = 560.0, 250.0, 46.0, 20.0, 34.0, 12.0
 MARKS = (0.5, 0.99, 0.999)
 CURVES = 3
-"""Curves of jobs that have their own colour."""
+"""Number of jobs whose curves have separate colours."""
 PACKET_ROWS = 40
 STEPS = (0.02, 0.25, 0.5, 0.75, 0.95)
 """Thresholds of the colours of a heat map; values below the first one are not drawn."""
@@ -34,8 +34,8 @@ COLOURS = {
 
 
 def heat_over_time(rows: Sequence[dict[str, Any]], interval_us: float, label: str) -> str:
-    """Return one row per port (or tier), time from left to right; ``values`` from 0 to 1, ``peak`` at
-    the right."""
+    """Return a heat map with one row per port (or tier) and time from left to right. A row has ``values`` from 0 to 1,
+    and ``peak``, a text at the right."""
     if not rows:
         return ""
     count = len(rows[0]["values"])
@@ -72,15 +72,15 @@ def heat_over_time(rows: Sequence[dict[str, Any]], interval_us: float, label: st
 
 
 def _equal(values: np.ndarray) -> list[tuple[int, int, int]]:
-    """Return ``(begin, length, value)`` of each stretch of equal values."""
+    """Return ``(begin, length, value)`` for each run of equal values."""
     begins = np.flatnonzero(np.diff(values, prepend=-2))
     ends = np.append(begins[1:], len(values))
     return [(int(b), int(e - b), int(values[b])) for b, e in zip(begins, ends, strict=True)]
 
 
 def latency_curves(curves: Sequence[tuple[str, np.ndarray]]) -> str:
-    """Return cumulative distributions of latencies (µs, ascending), a curve each, on a logarithmic
-    axis; p50, p99 and p99.9 are marked."""
+    """Return a chart of cumulative distributions of latencies (µs, ascending), one curve per job, on a logarithmic
+    axis, with marks at p50, p99 and p99.9."""
     curves = [(name, c) for name, c in curves if len(c)][:CURVES]
     if not curves:
         return ""
@@ -120,8 +120,8 @@ def latency_curves(curves: Sequence[tuple[str, np.ndarray]]) -> str:
 
 
 def timeline_chart(trace: dict[str, Any]) -> str:
-    """Return one row per packet: its waits at each port by reason and its bytes on each link, from the posting of
-    the message to its completion."""
+    """Return a chart from the posting of the message to its completion, with one row per packet: its waits at each port
+    by reason, and its bytes on each link."""
     packets = trace["packets"]
     if len(packets) > PACKET_ROWS:
         packets = packets[: PACKET_ROWS // 2] + packets[-PACKET_ROWS // 2 :]

@@ -1,4 +1,4 @@
-// The drawing: colours, zoom by size (so that the browser pans), keyboard, search, and what was chosen.
+// The drawing: colours, zoom (it changes the size, so that the browser pans), keyboard, search, and the selected node.
 const stage = document.getElementById("stage");
 const live = document.getElementById("live");
 const svg = stage && stage.querySelector("svg.fabric");
@@ -14,7 +14,7 @@ function show(view) {
   svg.classList.add(view);
   document.querySelectorAll("#fabric .legend").forEach((l) => { l.hidden = !l.classList.contains(view); });
 }
-// The point (x, y) of the stage keeps its place.
+// Zoom so that the point (x, y) of the stage keeps its position.
 function zoomTo(wanted, x, y) {
   const before = zoom;
   zoom = Math.min(12, Math.max(1, wanted));
@@ -34,7 +34,7 @@ function focusBox(box) {
   box.focus({ preventScroll: true });
   into(box);
 }
-// The nearest box in the direction of an arrow key.
+// Return the nearest box in the direction of an arrow key.
 function neighbour(box, dx, dy) {
   const middle = (b) => { const r = b.querySelector("rect"); return [+r.getAttribute("x") + r.getAttribute("width") / 2, +r.getAttribute("y")]; };
   const here = middle(box);
@@ -85,7 +85,7 @@ function choose(n, port) {
   const numbers = new Set(switchesOf(n).map((s) => D.box[s]));
   const own = D.box[switchesOf(n)[0]], there = cablesOf[n].filter((c) => farEnd(c, n)[2] === port).map((c) => D.box[farEnd(c, n)[0]]);
   there.forEach((b) => { if (b >= 0) { numbers.add(b); } });
-  // A port without a cable: the cables that are missing here.
+  // For a port without a cable: the missing cables that findings name.
   mark(numbers, (ends, line) => (!port ? ends.includes(own) && D.kind[n] === 0 : there.length ? ends.every((e) => numbers.has(e)) : ends.includes(own) && line.classList.contains("ghost")));
   tell(node("h3", {}, D.name[n] + (port ? "[" + port + "]" : "")), node("p", {}, told(n)),
     node("ul", { class: "plain" }, ...findingRows(n)), cableTable(cablesOf[n], n, port));
@@ -126,7 +126,7 @@ if (svg) {
     const frame = stage.getBoundingClientRect();
     zoomTo(zoom * Math.exp(-e.deltaY / 300), e.clientX - frame.left, e.clientY - frame.top);
   }, { passive: false });
-  // A mouse drags; a finger scrolls by itself.
+  // Only a mouse needs code to drag; for a finger, the browser scrolls.
   let from = null, dragged = false;
   stage.addEventListener("pointerdown", (e) => { dragged = false; from = e.pointerType === "mouse" && e.button === 0 ? [e.clientX, e.clientY, stage.scrollLeft, stage.scrollTop] : null; });
   window.addEventListener("pointermove", (e) => {
@@ -160,7 +160,7 @@ if (svg) {
       const text = D.name[n].toLowerCase() + " " + D.guid[n];
       if (terms.every((w) => text.includes(w))) { hits.push(n); }
     }
-    // Whole names first, then beginnings, then by name.
+    // Nodes whose whole name matches come first, then those whose name begins with the text; then by name.
     const rank = (n) => { const t = D.name[n].toLowerCase(), w = terms.join(" "); return t === w ? 0 : t.startsWith(w) ? 1 : 2; };
     hits.sort((a, b) => rank(a) - rank(b) || byNames(D.name[a], D.name[b]));
     found.replaceChildren(...hits.slice(0, 12).map((n) => nodeButton(n, 0)));

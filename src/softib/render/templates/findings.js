@@ -1,4 +1,4 @@
-// Findings: filter by text and severity, places lead to the drawing, codes to what they mean.
+// Findings: filters by text and severity; links from locations to the drawing, and from codes to their meaning.
 const findingsTable = document.getElementById("findings-table");
 function filterFindings() {
   const terms = document.getElementById("findings-filter").value.toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,4 +1,4 @@
-// The fabric as columns, what is cabled to what, and which findings name whom.
+// The fabric as columns: its nodes and cables, and the findings about each.
 const D = JSON.parse(document.getElementById("data").textContent);
 const KINDS = ["switch", "host", "SHARP node", "router"];
 const SEVERITIES = ["info", "warning", "error"];
@@ -22,13 +22,13 @@ function node(tag, attributes, ...children) {
   return made;
 }
 function count(n, what) { return n.toLocaleString("en") + " " + what + (n === 1 ? "" : "s"); }
-// The end of cable c that is not node n: [node, port there, port at n, load towards it, load from it]. Of a self-loop either.
+// The end of cable c that is not node n: [node, port there, port at n, load towards it, load from it]. For a cable from a node to itself, either end.
 function farEnd(c, n) {
   const k = D.cable;
   return k.a[c] === n ? [k.b[c], k.bp[c], k.ap[c], k.out[c], k.back[c]] : [k.a[c], k.ap[c], k.bp[c], k.back[c], k.out[c]];
 }
 function load(hundredths) { return hundredths < 0 ? "–" : (hundredths / 100).toFixed(2); }
-// Switches that a node hangs on, or the switch itself: what the drawing shows of it.
+// The switches with which the drawing represents a node: those that it is cabled to, or the switch itself.
 function switchesOf(n) { return D.kind[n] === 0 ? [n] : cablesOf[n].map((c) => farEnd(c, n)[0]).filter((p) => D.kind[p] === 0); }
 function nodeButton(n, port) {
   return node("button", { class: "place", onclick: () => choose(n, port || 0) }, D.name[n] + (port ? "[" + port + "]" : ""));

@@ -1,4 +1,4 @@
-// Sortable tables. Rows are numbers into the columns of D; only the rows that are shown become elements.
+// Sortable tables. A row is an index into the columns of D; only visible rows become elements.
 const PAGE = 100;
 const grid = document.getElementById("grid");
 const COLUMNS = {

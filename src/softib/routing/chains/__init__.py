@@ -1,1 +1,1 @@
-"""Engines for parts of a fabric (OpenSM's routing chains)."""
+"""Routing chains, as in OpenSM: different engines route different parts of a fabric."""

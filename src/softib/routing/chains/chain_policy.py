@@ -40,17 +40,18 @@ __all__ = [
 
 PREDEFINED = ("ALL", "ALL_SWITCHES", "ALL_CAS")
 ONE_VL = ("minhop", "updn", "dnup", "ftree", "dor", "sssp", "file")
-"""Engines of a step. The other engines assign SLs to whole paths, but a path may cross the parts of several steps."""
+"""Engines that a step can use. The other engines assign SLs to whole paths, but a path may cross
+the parts of several steps."""
 MOST_PORT = 254
 
 Ports = frozenset[int]
-"""Physical ports; empty: all."""
+"""Port numbers; the empty set means all ports."""
 
 
 @dataclass(frozen=True)
 class HostRule:
-    """Adapters whose NodeDescription begins with the word ``host``; ``hca`` is the number in
-    ``HCA-n`` or ``mlx5_n``, None for any."""
+    """Matches adapters whose NodeDescription begins with the word ``host``. ``hca`` is the number
+    in ``HCA-n`` or ``mlx5_n``; None matches any."""
 
     host: str
     ports: Ports = frozenset()
@@ -67,8 +68,8 @@ class NameRule:
 
 @dataclass(frozen=True)
 class PortGroup:
-    """Ports given by PortGUID or NodeGUID (``guids``, ``ranges``), by NodeDescription, or by other
-    groups; the group is the union of all rules."""
+    """Ports that are given by PortGUID or NodeGUID (``guids``, ``ranges``), by NodeDescription, or
+    as other groups. The group is the union of all these."""
 
     name: str = ""
     guids: tuple[tuple[int, Ports], ...] = ()
@@ -81,7 +82,8 @@ class PortGroup:
 
 @dataclass(frozen=True)
 class Topology:
-    """A part of the fabric: the names of the group of its switch ports and of the group of its adapters."""
+    """A part of the fabric. It names a group that contains its switch ports, and a group that
+    contains its adapters."""
 
     id: int = 0
     switches: str = ""
@@ -90,9 +92,9 @@ class Topology:
 
 @dataclass(frozen=True)
 class Step:
-    """``topology`` 0 is the whole fabric. ``fallback_to``: the step that this one replaces if that
-    step fails, 0: none. ``config``: path of a file with OpenSM's options. ``options``: the engine
-    options in it, None: those of the whole chain."""
+    """A step of the chain. ``topology`` 0 is the whole fabric. ``fallback_to``: the step for which
+    this step is a fallback; 0: none. ``config``: path of a file with OpenSM's options. ``options``:
+    the engine options in this file; None: those of the whole chain."""
 
     id: int = 0
     engine: str = ""
@@ -104,7 +106,8 @@ class Step:
 
 @dataclass(frozen=True)
 class ChainPolicy:
-    """The three files. ``steps`` ascend by ID; the first covers the whole fabric."""
+    """The content of the three files. ``steps`` ascend by ID; the first one covers the whole
+    fabric."""
 
     groups: tuple[PortGroup, ...]
     topologies: tuple[Topology, ...]
@@ -278,7 +281,8 @@ def parse_chain(files: Mapping[str, tuple[str, str]]) -> ChainPolicy:
 
 
 def parse_groups(text: str, name: str) -> tuple[PortGroup, ...]:
-    """Parse only the port groups of a ``pgrp_policy_file``. Raises as :func:`parse_chain`."""
+    """Parse only the port groups of a ``pgrp_policy_file``. Raises the errors of
+    :func:`parse_chain`."""
     return _groups(_File(name, "port-group"), {"pgrp_policy_file": (text, name)})
 
 

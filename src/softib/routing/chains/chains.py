@@ -1,13 +1,14 @@
 """``chain``: separate engines route parts of a fabric, one after the other
 (:mod:`softib.routing.chains.chain_policy`).
 
-The first step routes the whole fabric, and each later step its topology; entries of later steps
-override earlier ones. The tables of a step never lead out of its topology; within it, every switch that has an entry
-forwards towards the destination. So the step of the entries never decreases along a path, and the paths of a chain have
-no loop if those of its steps have none.
+The first step routes the whole fabric, each later step its own topology. Entries of later steps
+override those of earlier ones. The tables of a step never lead out of its topology, and each switch
+in the topology that has an entry forwards towards the destination. So the entries along a path
+belong to steps whose number never decreases, and the paths of a chain have no loop if those of each
+step have none.
 
-The tables of two engines, each free of credit loops, can close a loop together. A step whose tables would close a loop
-or lose a pair is omitted, and ``notes`` report it.
+Two engines' tables can form a credit loop together even if neither has one. A step is omitted if
+its tables would form a loop or lose a pair; ``notes`` report this.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ __all__ = ["Members", "members_of", "part_of", "route", "subgraph", "with_root_g
 
 
 def subgraph(graph: SwitchGraph, switches: np.ndarray, links: np.ndarray, ends: np.ndarray) -> SwitchGraph:
-    """Return a part of ``graph``: ``switches`` bool[n_switches], ``links`` bool[links] between two
-    of them (both directions of a cable, or neither), and ``ends`` bool[ends] on them. Rows keep
-    their order; tables have as many columns as those of ``graph``."""
+    """Return a part of ``graph``: the ``switches`` (bool[n_switches]), the ``links`` between them
+    (bool[links], with both directions of a cable or neither), and the ``ends`` on them
+    (bool[ends]). Rows keep their order, and tables have as many columns as those of ``graph``."""
     row_of = np.cumsum(switches) - 1
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
     links = links & links[graph.reverse] & switches[owner] & switches[graph.peer]
@@ -69,7 +70,8 @@ _HCA = re.compile(r"(?:HCA-|mlx\d+_)(\d+)$")
 
 
 class Members(NamedTuple):
-    """``switch_ports`` bool[n_switches, 256] by portnum; ``ends`` bool[ends]."""
+    """Members of a group: ``switch_ports`` bool[n_switches, 256] by portnum, and ``ends``
+    bool[ends]."""
 
     switch_ports: np.ndarray
     ends: np.ndarray
@@ -92,8 +94,8 @@ class _Names:
 
 
 def with_root_groups(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> RouteOptions:
-    """Return ``options`` with the switches of its ``root_groups`` added to the roots; ``notes``
-    name groups without switches."""
+    """Return ``options`` with the switches of its ``root_groups`` added to the roots. ``notes``
+    report groups without switches."""
     members = members_of(graph, options.groups)
     chosen = np.zeros(graph.n_switches, bool)
     for name in options.root_groups:
@@ -122,8 +124,9 @@ def members_of(graph: SwitchGraph, groups: tuple[PortGroup, ...]) -> dict[str, M
 
 
 def part_of(graph: SwitchGraph, topology: Topology, groups: dict[str, Members]) -> tuple[np.ndarray, SwitchGraph]:
-    """Return the switches of ``topology`` (rows of ``graph``), and its graph: cables with both ends
-    in its switch group, adapters of its adapter group on such ports, and its switches' own LIDs."""
+    """Return the switches of ``topology`` (rows of ``graph``), and its graph. The graph has the
+    cables whose two ends are in the switch group, the adapters of the adapter group on ports of the
+    switch group, and the switches' own LIDs."""
     ports, adapters = groups[topology.switches].switch_ports, groups[topology.adapters].ends
     switches = np.asarray(ports.any(axis=1))
     owner = np.repeat(np.arange(graph.n_switches), np.diff(graph.first))
@@ -171,7 +174,8 @@ def _add(graph: SwitchGraph, out: Members, switches: np.ndarray, ends: np.ndarra
 
 
 def _add_nodes(graph: SwitchGraph, out: Members, matching: np.ndarray, ports: Ports, n: int) -> None:
-    """``matching`` bool[nodes]. Ends that the graph lacks (node -1) are not included."""
+    """Add the nodes in ``matching`` (bool[nodes]) to ``out``. Ends whose node is not in the graph
+    (-1) are left out."""
     if n:
         _add(graph, out, matching[graph.switch_node], (graph.end_node >= 0) & matching[graph.end_node], ports)
 
@@ -187,7 +191,8 @@ def _is_host(name: str, rule: HostRule) -> bool:
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return the tables of all steps of ``options.chain``; minhop's if there is no chain."""
+    """Return the tables of all steps of ``options.chain``, or minhop's tables if there is no
+    chain."""
     policy = options.chain
     if policy is None:
         return by_minhop(graph, options, "chain", "no rch_policy_file is given")
@@ -227,7 +232,8 @@ def _made(
     notes: list[str],
     is_first: bool,
 ) -> tuple[Step, np.ndarray, np.ndarray] | None:
-    """Try ``step``, then its fallbacks; return the first step that succeeds, its switches (rows) and their tables."""
+    """Try ``step``, then its fallbacks. Return the first step that succeeds, its switches (rows)
+    and their tables."""
     topologies = {t.id: t for t in policy.topologies}
     last: tuple[Step, np.ndarray, np.ndarray] | None = None
     for tried in (step, *(s for s in policy.steps if s.fallback_to == step.id)):

@@ -1,11 +1,11 @@
 """``dfsssp``: the tables of sssp, made free of credit loops by virtual lanes (J. Domke, T. Hoefler,
 W. Nagel, "Deadlock-Free Oblivious Routing for Arbitrary Topologies", IPDPS 2011).
 
-The paths between two switches, in both directions, use the first VL on which they close no cycle
-(:mod:`softib.routing.engines.lanes`). If that needs more VLs than are available, each path by
-itself uses the first VL on which it closes no cycle. OpenSM's engine assigns VLs in this way, by
-direction. SL = VL. If one VL is enough (trees), ``path_sl`` is None. An SL belongs to a pair of
-ports. So if several VLs are needed, all LIDs of a port (LMC) use the same paths.
+All paths between two switches, in both directions, use the first VL on which they close no cycle
+(:mod:`softib.routing.engines.lanes`). If this needs more VLs than are available, each single path
+uses the first VL on which it closes no cycle, as in OpenSM's engine. SL = VL. If one VL is enough
+(in trees), ``path_sl`` is None. An SL belongs to a pair of ports, so if several VLs are needed, all
+LIDs of a port (LMC) use the same paths.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ __all__ = ["route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return tables of ``graph`` and the SLs of its paths; if ``options.data_vls`` are too few, minhop's tables."""
+    """Return the tables of ``graph``, and the SLs of its paths. If ``options.data_vls`` is too
+    small, return minhop's tables."""
     lft = tables(graph)
     free = without_switch_loops(graph, lft)
     if free is not None:

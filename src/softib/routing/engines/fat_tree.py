@@ -1,5 +1,5 @@
-"""A graph seen as a fat tree: ranks, the order of switches and compute nodes, and the reason why a
-graph is not a pure tree."""
+"""Interpret a graph as a fat tree: the ranks, the order of switches and compute nodes, and the
+reason if the graph is not a pure tree."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["MAX_LEVELS", "MIN_LEVELS", "NotATree", "Tree", "choices", "recognise
 
 
 FEW_HOSTS = 0.34
-"""A switch with fewer hosts than this share of the median (over switches with hosts) is not a leaf
-but a management switch."""
+"""A switch with fewer hosts than this share of the median (of all switches with hosts) is not a
+leaf, but a switch for management hosts."""
 NO_PATH = 255
 COMPUTE = 0.5
-"""Minimum share of adapters that are compute nodes."""
+"""Minimum share of adapters that must be compute nodes."""
 
 
 def choices(graph: SwitchGraph, options: RouteOptions) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield (switches that may be the roots, end rows that then do not count as compute nodes), the
+    """Yield (switches that may be the roots, end rows that are not compute nodes if they are), the
     most likely first.
 
-    Roots are switches that are not leaves and are all equally far from the leaves. The first choice
-    of leaves is the switches with about the usual number of hosts; the next is the switches with
-    hosts that these roots place at the leaves' rank. Only choices that connect all switches with
-    compute nodes are returned.
+    Roots are switches that are not leaves and have equal distances from all leaves. In the first
+    choice, the leaves are the switches with about the usual number of hosts. In the next, they are
+    the switches with hosts that get the leaves' rank from the roots of the first. A choice is
+    returned only if it connects all switches with compute nodes.
     """
     is_compute = graph.end_is_compute & ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
     if options.cn_guids:
@@ -77,28 +77,30 @@ MIN_LEVELS, MAX_LEVELS = 2, 8
 
 
 class NotATree(Exception):
-    """Raised if a graph cannot be routed as a fat tree, with the reason in one line."""
+    """Raised if a graph cannot be routed as a fat tree. Its message is the reason, in one line."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A graph seen as a tree. ``rank`` int32[n], 0 = top; ``order`` int32[n] switches from the top
-    down, by (rank, index); ``place`` its inverse; ``compute`` int32[…] ends that are compute nodes,
-    in routing order; ``others`` the other CA ends; ``levels``."""
+    """A graph interpreted as a tree. ``rank`` int32[n]: 0 = top. ``order`` int32[n]: switches from
+    the top down, ordered by (rank, index); ``place`` is its inverse. ``compute`` int32[…]: ends
+    that are compute nodes, in routing order; ``others``: the other CA ends. ``levels``: number of
+    levels."""
 
     rank: np.ndarray
     order: np.ndarray
     place: np.ndarray
     compute: np.ndarray
-    """End rows of compute nodes in the order in which a shift permutation meets no contention. OpenSM writes it
-    as ``opensm-ftree-ca-order.dump``."""
+    """End rows of the compute nodes, in an order for which shift permutations have no contention.
+    OpenSM writes this order to ``opensm-ftree-ca-order.dump``."""
     others: np.ndarray
     levels: int
     roots: np.ndarray
 
 
 def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tree:
-    """Interpret ``graph`` as a fat tree; raises :class:`NotATree` with OpenSM's reasons."""
+    """Interpret ``graph`` as a fat tree. Raises :class:`NotATree` for the same reasons as
+    OpenSM."""
     is_ca = ~graph.end_is_switch
     if graph.n_switches < 2 or np.count_nonzero(is_ca) < 2:
         raise NotATree(
@@ -109,7 +111,7 @@ def recognise(graph: SwitchGraph, options: RouteOptions, notes: list[str]) -> Tr
         is_compute = is_ca & np.isin(graph.end_guid, np.array(options.cn_guids, np.uint64))
         if not is_compute.any():
             raise NotATree("none of the compute-node GUIDs is in the fabric")
-    else:  # a GUID in both files is a compute node's, as in OpenSM
+    else:  # a GUID in both files is a compute node, as in OpenSM
         is_compute &= ~np.isin(graph.end_guid, np.array(options.io_guids, np.uint64))
     roots = given_roots(graph, options.root_guids, notes)
     pure = not len(roots)
@@ -195,9 +197,9 @@ def _guid(graph: SwitchGraph, switch: int) -> str:
 
 
 def _index(graph: SwitchGraph, rank: np.ndarray) -> np.ndarray:
-    """Return the switches from the top down, each level ordered by (earliest switch above,
-    NodeGUID). So the planes of a tree come in the same order under every parent, and the leaves of
-    one subtree are adjacent."""
+    """Return the switches from the top down. Switches of a level are ordered by (first switch above
+    in this order, NodeGUID). So the planes of a tree have the same order under every parent, and
+    leaves of one subtree are adjacent."""
     n = graph.n_switches
     owner = graph.link_switch
     place = np.zeros(n, np.int64)

@@ -5,10 +5,10 @@ The dump is in the format of dump_lfts, ``opensm-lfts.dump`` or ``softib route -
     Unicast lids [0x0-0x7] of switch Lid 2 guid 0x0000000000200000 ('Switch1'):
     0x0003 012 : (Channel Adapter portguid 0x0000000000100001: 'host HCA-1')
 
-A destination given by PortGUID may have another LID now. The entry then applies to the present LID,
-as in OpenSM. Switches that are not in the fabric are skipped; ``notes`` count the fabric's switches
-that the dump lacks. Nothing is computed, so the tables may leave pairs without a route or contain
-loops: :mod:`softib.routing.proof.verify` reports that.
+If a destination is given by PortGUID and now has another LID, the entry applies to its present LID,
+as in OpenSM. Switches that are not in the fabric are skipped; ``notes`` state how many of the
+fabric's switches are missing in the dump. The engine checks nothing, so pairs may have no route,
+and routes may contain loops: :mod:`softib.routing.proof.verify` reports them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _LINE = re.compile(
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return the tables in ``options.lfts``; minhop's tables if it has none for any switch of ``graph``."""
+    """Return the tables in ``options.lfts``, or minhop's tables if it has no table of a switch in
+    ``graph``."""
     rows = {int(g): s for s, g in enumerate(graph.switch_guid)}
     ends = {int(g): i for i, g in enumerate(graph.end_guid)}
     base = graph.end_lid.astype(np.int64).tolist()

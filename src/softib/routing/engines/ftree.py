@@ -2,34 +2,35 @@
 "Optimized InfiniBand fat-tree routing for shift all-to-all communication patterns", Concurrency and
 Computation 22, 2010; OpenSM's engine).
 
-1. Switches get a rank (0 = top) and an index; the index orders the switches of a level in the same
+1. Switches get a rank (0 = top) and an index. The index orders the switches of a level in the same
    way under every parent.
-2. Compute nodes are taken in the order of their leaf's index and port. Each gets a *main path*,
-   which goes up from its leaf over the link with the fewest main paths so far. On a full tree, the
-   main path of destination k thus reaches top switch "k mod tops".
-3. Every switch above a leaf goes down to it. Every switch below a switch of a main path goes up to
-   that switch. So all traffic to one destination meets on its main path, and a link down carries
-   few destinations.
-4. The remaining entries (for switches that no CA's traffic crosses, and for switches' own LIDs) get
-  the least-loaded shortest legal path.
+2. Compute nodes are routed in the order of (leaf index, port). Each gets a *main path*, which goes
+   up from its leaf over the link with the fewest main paths so far. In a full tree, the main path
+   of destination k therefore reaches top switch "k mod tops".
+3. Every switch above a leaf sends packets for its destinations down to it. Every switch below a
+   switch of a main path sends packets for its destination up to that switch. So all traffic to one
+   destination meets on its main path, and each link down carries few destinations.
+4. All other entries (on switches that no CA's traffic crosses, and for switches' own LIDs) use the
+  least-loaded shortest legal path.
 
-No path goes up after down in the total order (rank, index), so there are no credit loops. CAs that
-this leaves unconnected (on two top switches) are connected by :mod:`softib.routing.detours` if that
-makes no loop.
+No path goes up after down in the total order (rank, index), so there are no credit loops. Some CAs
+may be unconnected (for example two on different top switches); :mod:`softib.routing.detours`
+connects them if that makes no loop.
 
 OpenSM needs a pure tree unless roots are given. The fabric may not be a pure tree: cables, switches
-or hosts are missing or unequal, or a management switch or storage is attached in an unexpected
-place. Then softib chooses the roots, and the adapters that do not count as compute nodes
-(:mod:`softib.routing.engines.fat_tree`), so that the worst link carries the fewest paths. The
-choice is used if it reaches all pairs without a credit loop and its worst link carries fewer paths
-than updn's. Otherwise, or with LMC > 0, ``minhop`` routes the fabric, as in OpenSM. ``notes``
+or hosts are missing, numbers differ, or a management switch or storage is attached in an unexpected
+place. Then softib selects roots, and adapters that are not compute nodes
+(:mod:`softib.routing.engines.fat_tree`), such that the worst link carries the fewest paths. The
+result is used if it reaches all pairs without a credit loop and its worst link carries fewer paths
+than updn's. Otherwise, and with LMC > 0, ``minhop`` routes the fabric, as in OpenSM; ``notes``
 report this in one line. Levels are counted from the compute nodes. So storage or SHARP aggregation
-nodes on a spine do not spoil a tree if ``cn_guids`` or ``io_guids`` distinguish them (the graph
-marks SHARP nodes). OpenSM counts levels from all CAs. ``io_guids`` are routed after the compute
-nodes, like all nodes that are not compute nodes. OpenSM's ``max_reverse_hops`` is not supported,
-since it can cause credit loops. :func:`remedy` names the files with which OpenSM accepts such a
-fabric: its roots (``root_guid_file``), and the adapters on switches that are not leaves, as I/O
-nodes (``io_guid_file``), because all compute nodes must be equally far from the roots.
+nodes on a spine are allowed if ``cn_guids`` or ``io_guids`` show that they are not compute nodes
+(the graph marks SHARP nodes). OpenSM counts levels from all CAs. All nodes that are not compute
+nodes, including ``io_guids``, are routed after the compute nodes. OpenSM's ``max_reverse_hops`` is
+not supported, since it can cause credit loops. :func:`remedy` returns files with which OpenSM
+accepts such a fabric: its roots (``root_guid_file``), and the adapters on switches that are not
+leaves, as I/O nodes (``io_guid_file``), because all compute nodes must have the same distance from
+the roots.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ __all__ = ["Remedy", "imperfect", "remedy", "route"]
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return the tables of a fat tree, pure or not. If ``graph`` is not one, return minhop's
-    tables, with the reason in ``notes``."""
+    """Return the tables of a fat tree, even of one that is not pure. If ``graph`` is no fat tree,
+    return minhop's tables, with the reason in ``notes``."""
     if not graph.end_lmc.any():
         return _by_base_lids(graph, options)
     routing = _by_base_lids(replace(graph, end_lmc=np.zeros_like(graph.end_lmc)), options)
@@ -68,7 +69,7 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Like :func:`route` for LMC 0."""
+    """Do the same as :func:`route` for LMC 0."""
     notes: list[str] = []
     try:
         return _route(graph, options, notes)
@@ -95,9 +96,10 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
-    """Fill the entries of each port's later LIDs (LMC) from those of base LIDs: the second LID uses those of the next
-    port of its switch, the third those of the port after that, and so on. So the n-th LIDs of all ports have as
-    little contention as the base LIDs, and the LIDs of one port use different links up."""
+    """Fill the entries of each port's additional LIDs (LMC) with those of base LIDs. The second LID
+    gets the entries of the next port of its switch, the third those of the port after that, and so
+    on. So the n-th LIDs of all ports have as little contention as the base LIDs, and the LIDs of
+    one port use different uplinks."""
     place = np.lexsort((graph.end_port, graph.end_is_compute, graph.end_is_switch, graph.end_switch))
     kind = np.stack([graph.end_switch, graph.end_is_switch, graph.end_is_compute])[:, place]
     begins = np.flatnonzero(np.append(True, (kind[:, 1:] != kind[:, :-1]).any(axis=0)))
@@ -113,9 +115,9 @@ def _add_lids(graph: SwitchGraph, lft: np.ndarray) -> None:
 
 
 def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, Routing] | None:
-    """Return the roots and I/O nodes with which ``graph`` can be routed as a tree, and the tables;
-    None if no choice reaches every pair without a credit loop. Among several choices, return the
-    one whose worst link carries the fewest paths."""
+    """Return roots and I/O nodes with which ``graph`` can be routed as a tree, and the tables. Of
+    several choices, return the one whose worst link carries the fewest paths. Return None if no
+    choice reaches every pair without a credit loop."""
     best: tuple[int, RouteOptions, Routing] | None = None
     for roots, no_compute in choices(graph, options):
         guids = {int(g) for g in graph.end_guid[no_compute]}
@@ -139,7 +141,8 @@ def imperfect(graph: SwitchGraph, options: RouteOptions) -> tuple[RouteOptions, 
 
 
 def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bool = True) -> Routing:
-    """Raises :class:`NotATree`. ``obey``: given roots are used even if they leave out pairs."""
+    """Return the tables. Raises :class:`NotATree`. ``obey``: given roots are used even if some
+    pairs then have no path."""
     tree = recognise(graph, options, notes)
     guids = tuple(int(g) for g in graph.switch_guid[tree.roots])
     lft = _tables(graph, tree, notes, whole=not (obey and options.root_guids))
@@ -149,9 +152,9 @@ def _route(graph: SwitchGraph, options: RouteOptions, notes: list[str], obey: bo
 
 
 def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np.ndarray:
-    """Return the forwarding tables, made in the four steps of the module's docstring. If some pairs
-    have no path up and then down, and no other path without a credit loop, return the incomplete
-    tables; raise :class:`NotATree` if they must be ``whole``."""
+    """Return the forwarding tables, computed in the four steps of the module's docstring. If some
+    pairs have neither a path up and then down nor a detour without a credit loop, return incomplete
+    tables, or, with ``whole``, raise :class:`NotATree`."""
     ends = np.concatenate([tree.compute, tree.others])
     rows = np.argsort(graph.end_switch[ends], kind="stable")  # destinations, grouped by leaf
     ends_by_row = ends[rows]
@@ -186,8 +189,8 @@ def _tables(graph: SwitchGraph, tree: Tree, notes: list[str], whole: bool) -> np
 
 
 def _with_missing(graph: SwitchGraph, tree: Tree, row_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the leaves in routing order, with a row of the table for each host; -1 fills the rows
-    of leaves with fewer hosts than the fullest leaf."""
+    """Return the leaves in routing order, and a table with a row per leaf that lists its hosts.
+    Leaves with fewer hosts than the fullest leaf have -1 at the end of their row."""
     leaf = graph.end_switch[tree.compute]
     leaves, start, size = np.unique(tree.place[leaf], return_index=True, return_counts=True)
     most = int(size.max(initial=0))
@@ -208,8 +211,8 @@ def _main_path_switches(tree: Tree, dest: np.ndarray, switch: np.ndarray) -> tup
 
 @dataclass(frozen=True)
 class Remedy:
-    """``reason``: why ftree does not fit; ``options``: the roots and I/O nodes with which it fits;
-    ``routing``: the tables made with them."""
+    """``reason``: why ftree does not accept the graph. ``options``: the roots and I/O nodes with
+    which it does. ``routing``: the tables with these options."""
 
     reason: str
     options: RouteOptions
@@ -217,9 +220,8 @@ class Remedy:
 
 
 def remedy(graph: SwitchGraph, options: RouteOptions | None = None) -> Remedy | None:
-    """Return the files that make ``graph`` a fat tree for ftree. None if it is one already, if
-    roots are given, or if no choice of roots leaves a tree that reaches every pair without a credit
-    loop.
+    """Return the options that make ``graph`` a fat tree for ftree. Return None if it already is
+    one, if roots are given, or if no choice of roots reaches every pair without a credit loop.
 
     Among several choices, return the one whose worst link carries the fewest paths.
     """

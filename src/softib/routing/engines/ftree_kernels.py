@@ -1,4 +1,4 @@
-"""The loops of fat-tree routing. :mod:`softib.routing.engines.ftree` describes them.
+"""The loops of fat-tree routing, as described in :mod:`softib.routing.engines.ftree`.
 
 ``lft`` uint8[n, LIDs]: 255 = no entry yet; ``taken`` int64[n, 256]: number of entries of each
 switch by port; ``lids`` uint16[dests]: LIDs of the destinations. ``up`` bool[links]: the link leads
@@ -17,14 +17,15 @@ from softib.jit import kernel
     )
 )
 def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):
-    """Choose the main path of each destination in turn: from its leaf up to the top, over the
-    least-loaded link of each switch.
+    """Choose the main path of each destination in turn. It goes from the leaf up to the top, over
+    the least-loaded link of each switch.
 
-    leaf int32[m]: switch of each destination. keep int32[m]: its row of ``chain``, or -1 for a host
-    that a leaf lacks (it counts in the rotation, so that the others stay aligned). ``load``
-    int64[links] counts the main paths that come *down* each link, kept at the lower end's link.
-    chain int32[dests, levels] out: links taken, -1 = none. On a tie: the switch above whose
-    least-loaded link down carries less, then the earlier switch in the order.
+    leaf int32[m]: switch of each destination. keep int32[m]: the destination's row of ``chain``, or
+    -1 for a host that is missing on a leaf (it is routed too, so that the others stay aligned).
+    ``load`` int64[links] counts the main paths that come *down* each link; the count is at the row
+    of the link's lower end. chain int32[dests, levels] out: the links of each path, -1 = none. If
+    several links have the same load, use the one whose upper switch has the least-loaded link down,
+    otherwise the first in the order.
     """
     n = rank.shape[0]
     least = np.empty(n, np.int64)
@@ -58,7 +59,8 @@ def climb(first, peer, reverse, rank, place, leaf, keep, load, chain):
 
 @kernel
 def _least_down(first, peer, reverse, rank, load, s):
-    """Return the number of paths on the least-loaded link down of ``s`` (counted at the lower ends)."""
+    """Return the number of paths on the least-loaded link down of ``s`` (counts are at the rows of
+    the lower ends)."""
     least = np.int64(1) << 62
     for e in range(first[s], first[s + 1]):
         if rank[peer[e]] > rank[s]:
@@ -72,8 +74,8 @@ def _least_down(first, peer, reverse, rank, load, s):
     )
 )
 def fill_down(first, peer, out_port, reverse, up, leaf_switch, leaf_first, lids, taken, lft):
-    """Give each switch that has an all-down path to the destination's leaf, and no port yet, its
-    least-loaded link down.
+    """For each destination, give every switch that has a path that only goes down to its leaf, and
+    no entry yet, the least-loaded link down.
 
     Destinations ``lids[leaf_first[g]:leaf_first[g + 1]]`` are on ``leaf_switch[g]``.
     """
@@ -163,8 +165,8 @@ def _links_nearer(first, peer, up, direction, s, dist, links):
     )
 )
 def fill_up(first, peer, out_port, reverse, up, through, dest_first, lids, taken, lft):
-    """Let all switches below a main path's switch that have no port yet go up to it, on the
-    least-loaded shortest path.
+    """For each switch on a main path, let all switches below it that have no entry yet send packets
+    up to it, on the least-loaded shortest path.
 
     ``through`` int32[k]: main-path switches from the lowest rank up; the destinations whose main
     path goes through ``through[g]`` are ``lids[dest_first[g]:dest_first[g + 1]]``.

@@ -1,16 +1,19 @@
-"""Assign SLs, and with them VLs, on which paths close no credit loop, no matter which end sent the request.
+"""Assign SLs, and with them VLs, such that paths close no credit loop, whichever end sends the
+request.
 
-A connection has one SL: the connection manager's REQ carries the SL of the path record, and the
-passive side answers with it. A switch also answers with the SL of the request (IBA 12.7.11,
-13.5.4). So all paths between two switches, in both directions, are assigned to one VL, as in
-OpenSM's lash: the first VL on which they close no cycle (T. Skeie, O. Lysne, I. Theiss, "Layered
-Shortest Path (LASH) Routing in Irregular System Area Networks", IPDPS 2002). If that needs more VLs
+A connection has one SL: the REQ of the connection manager has the SL of the path record, and the
+passive side uses the same SL in its answers. A switch also answers with the SL of the request (IBA
+12.7.11, 13.5.4). So all paths between two switches, in both directions, are assigned to one VL, as
+in OpenSM's lash: the first VL on which they close no cycle (T. Skeie, O. Lysne, I. Theiss, "Layered
+Shortest Path (LASH) Routing in Irregular System Area Networks", IPDPS 2002). If this needs more VLs
 than there are, each direction gets a separate VL, as in OpenSM's dfsssp and nue. Programs that
-request the SL of each direction are then safe; connections made by the connection manager are not.
+request the SL of each direction then cannot deadlock; connections made by the connection manager
+can.
 
-Pairs with CAs on both sides come first. A switch's own LID uses the paths of its first CA. Pairs
-with a switch without CAs come last. They use the VLs of the others if they fit there; otherwise one
-more VL, with new entries, which no packet between CAs uses; otherwise any VL. If no VL fits both
+Pairs of switches with CAs are assigned first. A switch's own LID uses the paths of its first CA.
+Pairs that contain a switch without CAs are assigned last. They use the VLs of the others if this
+closes no cycle there. Otherwise they use one more VL, with new entries that no packet between CAs
+uses; if there is no further VL, any VL on which they close no cycle. If no VL is possible for both
 directions of such a pair, each of its paths is assigned separately.
 """
 
@@ -49,11 +52,11 @@ NO_LAYER = 255
 
 @dataclass
 class Lanes:
-    """Paths on VLs. ``path_sl`` is uint8[switches, ends], ``lft`` the tables. ``used`` is the
-    number of VLs, and ``between`` the number of those used by paths between CAs. ``symmetric``:
-    answers use the SL of the request. ``left`` counts unassigned pairs with a switch without CAs
-    (if not ``symmetric``: any unassigned pairs), and ``apart`` the pairs with a separate SL for
-    each direction."""
+    """Paths assigned to VLs. ``path_sl`` is uint8[switches, ends], ``lft`` the tables. ``used`` is
+    the number of VLs, and ``between`` the number of VLs for paths between CAs. ``symmetric``: an
+    answer can use the SL of its request. ``left`` counts the pairs without a VL that contain a
+    switch without CAs (if not ``symmetric``: all pairs without a VL). ``apart`` counts the pairs
+    with a different SL for each direction."""
 
     lft: np.ndarray
     path_sl: np.ndarray
@@ -73,7 +76,7 @@ class Layers:
         self.states: list[Any] = []
         self.layer = np.full((graph.n_switches, graph.n_switches), NO_LAYER, np.uint8)
         lids, first = _lids_by_switch(graph)
-        if canon is not None:  # all LIDs behind a switch use the same channels
+        if canon is not None:  # all LIDs on a switch use the same channels
             some = first[:-1] < first[1:]
             lids, first = lids[first[:-1][some]], np.append(0, np.cumsum(some)).astype(np.int32)
         self._paths = Paths(np.ascontiguousarray(lft, np.uint8), port_map(graph), first, lids)
@@ -94,7 +97,8 @@ class Layers:
         return self.states[number]
 
     def place(self, pairs: np.ndarray, first: int, most: int) -> int:
-        """Assign ``pairs`` to the VLs ``first`` to ``most`` - 1; return the number that fit on no VL."""
+        """Assign ``pairs`` to the VLs ``first`` to ``most`` - 1. Return the number of pairs for
+        which no VL was possible."""
         left = len(pairs)
         for number in range(first, most):
             if not left:
@@ -103,11 +107,12 @@ class Layers:
         return left
 
     def place_apart(self, pairs: np.ndarray, path_sl: np.ndarray, most: int) -> tuple[int, int]:
-        """Assign each path of the unassigned ``pairs`` to the first of ``most`` VLs on which it
-        closes no cycle, and write it to ``path_sl`` (uint8[switches, ends]). Return the number of
-        pairs, and the number that remain.
+        """For each of the ``pairs`` that has no VL, assign each of its paths to the first of
+        ``most`` VLs on which it closes no cycle, and write it to ``path_sl`` (uint8[switches,
+        ends]). Return the number of such pairs, and how many of them remain without a VL.
 
-        The rest of a path between CAs always fits on the VL of that path, from any switch of the path.
+        A path from a switch on a path between CAs to the same CA is always possible on the VL of
+        that path.
         """
         graph, n = self.graph, self.graph.n_switches
         rest = pairs[self.layer[pairs[:, 0], pairs[:, 1]] == NO_LAYER]
@@ -150,12 +155,12 @@ def lanes_of(
 def layers_of_cas(
     graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
 ) -> Layers | None:
-    """Return the part of :func:`lanes_of` for paths between CAs."""
+    """Return the VLs of :func:`lanes_of` for paths between CAs only."""
     lft = share_port0_paths(graph, lft)
     pairs, _ = _pairs(graph)
     layers = Layers(graph, lft, canon, tree)
     left = layers.place(pairs, 0, most)
-    if left or layers.used > 2:  # trying longer paths first sometimes needs fewer VLs, sometimes more
+    if left or layers.used > 2:  # another order, longer paths first, sometimes needs fewer VLs, sometimes more
         reordered = Layers(graph, lft, canon, tree)
         if not reordered.place(_farthest_first(graph, pairs), 0, most if left else layers.used - 1):
             return reordered
@@ -163,11 +168,11 @@ def layers_of_cas(
 
 
 def lanes_with_switches(layers: Layers, most: int) -> Lanes:
-    """Return the rest of :func:`lanes_of`, continuing from the paths between CAs."""
+    """Complete :func:`lanes_of`: add the other paths to those between CAs."""
     graph, lft, between = layers.graph, layers.lft, layers.used
     ca_pairs, others = _pairs(graph)
     left = layers.place(others, 0, between)
-    if left:  # all together may fit even if one after the other does not
+    if left:  # all pairs together may be possible although they are not one after the other
         mixed = Layers(graph, lft, layers.canon, layers.tree)
         if not mixed.place(_in_rows(ca_pairs, others), 0, between):
             layers, left = mixed, 0
@@ -183,8 +188,9 @@ def lanes_with_switches(layers: Layers, most: int) -> Lanes:
 def by_direction(
     graph: SwitchGraph, lft: np.ndarray, path_sl: np.ndarray, most: int, tree: np.ndarray | None = None
 ) -> Lanes:
-    """Return the VLs of tables ``lft``, separately for each direction. Paths between CAs use those
-    of ``path_sl`` (uint8[switches or 1, ends]), so only the paths of switches are assigned here."""
+    """Return the VLs of tables ``lft``, with each direction assigned separately. Paths between CAs
+    keep the SLs of ``path_sl`` (uint8[switches or 1, ends]), so only the paths of switches are
+    assigned here."""
     lft = share_port0_paths(graph, lft)
     cas = np.flatnonzero(~graph.end_is_switch)
     full = np.array(np.broadcast_to(path_sl, (graph.n_switches, len(graph.end_lid))), np.uint8)
@@ -290,8 +296,8 @@ def _farthest_first(graph: SwitchGraph, pairs: np.ndarray) -> np.ndarray:
 
 
 def _lids_by_switch(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Return the LIDs behind each switch, ``lid[first[s]:first[s + 1]]``: those of its CAs, or its
-    own if it has none."""
+    """Return the LIDs on each switch as ``lid[first[s]:first[s + 1]]``: those of its CAs, or if it
+    has none, its own."""
     has_cas = cas_per_switch(graph) > 0
     ends = np.flatnonzero(~graph.end_is_switch | ~has_cas[graph.end_switch])
     ends = ends[np.argsort(graph.end_switch[ends], kind="stable")]
@@ -330,8 +336,8 @@ def _held(layers: Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
 def _with_switches(
     layers: Layers, lft: np.ndarray, pairs: np.ndarray, between: int, most: int
 ) -> tuple[np.ndarray, int]:
-    """Assign the ``pairs`` with a switch without CAs; return the tables, which may have new entries
-    for these pairs, and the number of pairs that remain."""
+    """Assign the ``pairs`` that contain a switch without CAs. Return the tables, which may have new
+    entries for these pairs, and the number of pairs without a VL."""
     left = layers.place(pairs, 0, between)
     if not left or between == most:
         return lft, left

@@ -3,11 +3,12 @@ Routing in Irregular System Area Networks", IPDPS 2002; OpenSM's engine).
 
 There is one shortest path per pair of switches. The paths of both directions between two switches
 use one VL on which they make no cycle of waiting channels (:mod:`softib.routing.engines.lanes`), as
-in OpenSM. Parallel cables between two switches count as one channel, and the destinations are
-spread over them. The algorithm leaves the choice among shortest paths open. Three are tried:
-balanced paths (weights as in sssp), paths over the lowest ports (dimension order, if the cables are
-plugged accordingly), and paths that are the same in both directions. The paths with the fewest VLs
-win; on a tie, those whose worst link carries the fewest flows in random bisections. SL = VL.
+in OpenSM. Parallel cables between two switches count as one channel, and destinations are
+distributed over them. The algorithm does not define which of several shortest paths is used, so
+softib tries three choices: balanced paths (weights as in sssp), paths over the lowest ports
+(dimension order, if the cables are plugged in this order), and paths that are the same in both
+directions. The choice that needs the fewest VLs is used. If several need the same number, the one
+whose worst link carries the fewest flows in random bisections is used. SL = VL.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ from softib.routing.tables import (
 __all__ = ["route"]
 
 BISECTIONS = 200
-"""Number of random bisections with which two sets of paths are compared (standard error about 1 % of the flows)."""
+"""Number of random bisections that compare two sets of paths. (The standard error is about 1 % of
+the flows.)"""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return tables of ``graph`` and the SLs of its paths; if ``options.data_vls`` are too few, minhop's tables."""
+    """Return the tables of ``graph``, and the SLs of its paths. If ``options.data_vls`` is too
+    small, return minhop's tables."""
     ends, cas = _one_end_a_switch(graph), cas_per_switch(graph)
     canon = merged(graph)
     tried: list[Lanes] = []
@@ -79,8 +82,8 @@ def _one_end_a_switch(graph: SwitchGraph) -> np.ndarray:
 
 
 def _balanced(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """Return the links int32[n, n] of shortest paths; each tree uses the links that the pairs of
-    CAs have used least so far."""
+    """Return the links int32[n, n] of shortest paths. The tree of each destination uses the links
+    that are used by the fewest pairs of CAs so far."""
     switch = graph.end_switch[ends]
     by_load = np.lexsort((graph.switch_guid[switch], -cas[switch]))
     ends, switch = ends[by_load].astype(np.int32), switch[by_load]
@@ -100,8 +103,8 @@ def _by_port(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarra
 
 
 def _there_and_back(graph: SwitchGraph, ends: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """Return paths that are the same in both directions: those with the smallest sum of weights,
-    which are drawn once for the cables between two switches."""
+    """Return paths that are the same in both directions: those with the smallest sum of weights.
+    The cables between two switches have one random weight."""
     owner = graph.link_switch
     pair = np.minimum(owner, graph.peer).astype(np.int64) * graph.n_switches + np.maximum(owner, graph.peer)
     _, which = np.unique(pair, return_inverse=True)

@@ -1,5 +1,5 @@
-"""Put paths on layers (VLs) so that no layer's dependencies have a cycle: those between two
-switches together, or each separately."""
+"""Assign paths to layers (VLs) such that the dependencies on each layer have no cycle. The paths
+between two switches are assigned together, or each path separately."""
 
 import numpy as np
 
@@ -10,20 +10,20 @@ UNTRIED, PLACED, FAILED, NO_PATH = 0, 1, 2, 3
 """State of the dependencies from a switch to the destination."""
 
 Paths = table("Paths", "lft at first lid")
-"""Tables uint8[n, LIDs], the peer of each port (int32[n, 256]), and the LIDs ``lid[first[s]:first[s + 1]]`` behind
-each switch."""
+"""Tables uint8[n, LIDs], the peer of each port (int32[n, 256]), and the LIDs on each switch,
+``lid[first[s]:first[s + 1]]``."""
 SinglePaths = table("SinglePaths", "lft at source lid target")
-"""The same as :class:`Paths`, and paths (source row, destination column): packets from switch
+"""The columns of :class:`Paths`, and paths (source row, destination column): packets from switch
 ``source[i]`` to LID ``lid[j]`` on switch ``target[j]``."""
 
 
 @kernel(steps=lambda c, vl_state, paths, pairs, *rest: 20 * len(pairs) * (1 + 2 * len(paths.lid) // len(paths.lft)))
 def place_pairs(c, vl_state, paths, pairs, number, layer, waits):
-    """Put on layer ``number`` every unassigned pair (switches ``pairs`` int32[m, 2]) whose paths
-    close no cycle on it in either direction.
+    """Assign to layer ``number`` every pair without a layer (switches ``pairs`` int32[m, 2]) whose
+    paths close no cycle on it in either direction.
 
     ``layer`` uint8[n, n] in and out, 255: none. ``waits`` int32[2, w] is scratch for the paths of a
-    pair. Returns the number of pairs left.
+    pair. Returns the number of pairs without a layer.
     """
     left = 0
     for p in range(pairs.shape[0]):
@@ -43,8 +43,8 @@ def place_pairs(c, vl_state, paths, pairs, number, layer, waits):
 
 @kernel
 def _blocked(c, vl_state, paths, source, target):
-    """Return whether a path from ``source`` to ``target`` needs a dependency that alone closes a
-    cycle."""
+    """Return whether a path from ``source`` to ``target`` needs a dependency that closes a cycle
+    with those on the layer."""
     for k in range(paths.first[target], paths.first[target + 1]):
         s, before = source, -1
         for _ in range(paths.at.shape[0]):
@@ -88,13 +88,13 @@ def _add_paths(c, vl_state, paths, source, target, waits, count):
 
 @kernel
 def first_fit(c, vl_state, paths, number, wanted, layer, path, fresh):
-    """Put each path whose ``layer`` is ``wanted`` on layer ``number`` if it closes no cycle there,
-    one after the other.
+    """Assign each path whose ``layer`` is ``wanted`` to layer ``number`` if it closes no cycle
+    there. Paths are assigned one after another.
 
-    The paths to a destination are a tree, so the part behind a switch was tried with the first path
-    through that switch. Dependencies are never removed. So if that part closed a cycle, no path
-    through the switch fits; otherwise only the part in front of the switch is new. Returns the
-    number of paths left.
+    The paths to a destination form a tree, so the part after a switch was tried with the first path
+    through this switch. Dependencies are never removed. So if that part closed a cycle, no path
+    through the switch is possible; otherwise only the part before the switch is new. Returns the
+    number of paths without a layer.
     """
     left, n = 0, paths.lft.shape[0]
     node, state = np.empty(n, np.int32), np.empty(n, np.uint8)

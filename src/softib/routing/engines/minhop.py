@@ -1,10 +1,11 @@
-"""``minhop``: shortest paths, over the least-loaded port among them (OpenSM's default engine).
+"""``minhop``: shortest paths; of the ports on them, the least loaded (OpenSM's default engine).
 
-OpenSM's rules (``doc/current-routing.txt``). Hop counts are between switches. Destinations are
-ordered by the number of ends on their switch. On each switch, every destination LID takes the port
-on a shortest path with the fewest LIDs so far; on a tie, the lowest port. With LMC > 0, the LIDs of
-one port are first spread over systems and switches. Fabrics with cycles of switches can deadlock:
-see :mod:`softib.routing.proof.verify`.
+The rules are OpenSM's (``doc/current-routing.txt``). Hops are counted between switches.
+Destinations are ordered by the number of ends on their switch. On each switch, every destination
+LID gets, of the ports on shortest paths, the one with the fewest LIDs so far; if several have the
+same number, the lowest port. With LMC > 0, the LIDs of one port are first distributed over systems
+and switches. Fabrics whose switches form cycles can deadlock: see
+:mod:`softib.routing.proof.verify`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ __all__ = ["DoesNotFit", "by_minhop", "route"]
 
 
 class DoesNotFit(Exception):
-    """Raised if an engine cannot route a graph, with the reason in one line."""
+    """Raised if an engine cannot route a graph. Its message is the reason, in one line."""
 
 
 def by_minhop(graph: SwitchGraph, options: RouteOptions, engine: str, why: object) -> Routing:
-    """Return minhop's tables, with the reason in ``notes``: the last resort, as in OpenSM."""
+    """Return minhop's tables, with the reason in ``notes``. This is the fallback of all engines, as
+    in OpenSM."""
     routing = minhop.route(graph, options)
     routing.notes.append(f"{engine}: {why}{BY_MINHOP}")
     return routing

@@ -2,18 +2,18 @@
 Matsuoka, "Routing on the Dependency Graph: A New Approach to Deadlock-Free High-Performance
 Routing", HPDC 2016; OpenSM's engine).
 
-Destinations are distributed among the VLs. For each destination, a search for the shortest,
-least-used paths runs on the channels of its VL. It uses no dependency that would close a cycle with
-those already used. If the search cannot reach a switch, the destination's paths follow a spanning
-tree, whose dependencies every VL contains from the beginning. The SL equals the VL and depends only
-on the destination. Paths to switches' own LIDs are treated like all others (OpenSM's
+Destinations are distributed among the VLs. For each destination, a search on the channels of its VL
+finds the shortest and least used paths. It uses no dependency that would close a cycle with
+dependencies already in use. If the search cannot reach a switch, the destination's paths follow a
+spanning tree, whose dependencies every VL contains from the beginning. The SL equals the VL and
+depends only on the destination. Paths to switches' own LIDs are treated like all others (OpenSM's
 ``nue_include_switches`` is off by default).
 
 The number of VLs is ``nue_max_num_vls``, at most ``data_vls``. Destinations on neighbouring
-switches share a VL, because they share paths. The tree is a breadth-first tree from the switch
-nearest to all CAs. It reaches only switches with CAs, since only packets between CAs need escape
-paths. Missing entries are filled as in :mod:`softib.routing.detours`. If a gap remains, everything
-is repeated with a tree of all switches.
+switches use the same VL, because their paths have links in common. The tree is a breadth-first tree
+from the switch nearest to all CAs. It contains only switches that are needed to connect CAs, since
+only packets between CAs need escape paths. Missing entries are filled as in
+:mod:`softib.routing.detours`. If a gap remains, everything is repeated with a tree of all switches.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ def _spanning_tree(graph: SwitchGraph, cas: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _pruned(graph: SwitchGraph, tree: np.ndarray, depth: np.ndarray, cas: np.ndarray) -> np.ndarray:
-    """Return the tree without the branches that end on switches without CAs: only packets between
-    CAs need escape paths."""
+    """Return the tree without branches that end on switches without CAs, because only packets
+    between CAs need escape paths."""
     owner = graph.link_switch
     wanted = cas > 0
     up = np.flatnonzero(tree & (depth[graph.peer] < depth[owner]))
@@ -129,8 +129,8 @@ def _pruned(graph: SwitchGraph, tree: np.ndarray, depth: np.ndarray, cas: np.nda
 
 
 def _channel_order(graph: SwitchGraph, outward: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """Return channels in an order compatible with any path first towards the root and then away
-    (int32[links])."""
+    """Return the channels (int32[links]) in an order that allows all paths that go first towards
+    the root and then away from it."""
     place = np.empty(graph.n_switches, np.int64)
     place[outward] = np.arange(graph.n_switches)
     down = place[graph.peer] > place[owner]
@@ -138,8 +138,8 @@ def _channel_order(graph: SwitchGraph, outward: np.ndarray, owner: np.ndarray) -
 
 
 def _shares(graph: SwitchGraph, cas: np.ndarray, outward: np.ndarray, vls: int) -> list[np.ndarray]:
-    """Return the rows of the end ports of each VL: neighbouring switches together, CAs distributed
-    evenly; within a VL, CAs come first."""
+    """Return the rows of the end ports of each VL. Ends of neighbouring switches are on one VL, and
+    CAs are distributed evenly. Within a VL, CAs come first."""
     place = np.empty(graph.n_switches, np.int64)
     place[outward] = np.arange(graph.n_switches)
     before = np.cumsum(cas[outward]) - cas[outward]

@@ -45,14 +45,15 @@ def along_tree(c, tree, weight, target, taken, order, dist):
 
 @kernel
 def search(c, vl_state, target, weight, settled, t):
-    """Find for every switch the first link of a path to ``target``, into ``taken`` int32[n] (-1 =
-    none); ``order`` receives the switches in the order in which they were settled.
+    """Find for every switch the first link of a path to ``target``. Write it into ``taken``
+    int32[n] (-1 = none). ``order`` receives the switches in the order in which they were settled.
 
-    Proceed level by level of hops. Of its links to switches settled on earlier levels, a switch
-    takes the one with the least weight so far whose dependency on the next link closes no cycle.
-    That dependency stays. A dependency that would close a cycle is never tried again on this VL.
-    The first ``settled`` switches of ``order`` (the target first) are done. Returns (switches
-    settled, dependencies added: numbers in ``fresh``).
+    The search proceeds level by level of hops. Of its links to switches that were settled on
+    earlier levels, a switch takes the one with the smallest sum of weights whose dependency on the
+    next link closes no cycle. This dependency stays. A dependency that would close a cycle is never
+    tried again on this VL. The first ``settled`` switches of ``order`` (beginning with the target)
+    are already settled. Returns (number of settled switches, number of added dependencies, which
+    are in ``fresh``).
     """
     first, peer, dep_first, present = c.first, c.peer, c.dep_first, vl_state.present
     taken, order, dist, stamp, candidates, fresh = t.taken, t.order, t.dist, t.stamp, t.candidates, t.fresh
@@ -124,7 +125,8 @@ def route_part(c, vl_state, t, links, dests, needs, cas, weight, lft):
     most = 0
     for d in range(dests.shape[0]):
         most = max(most, 1 << dests[d, 2])
-    for step in range(most * dests.shape[0]):  # all base LIDs first: each set is spread separately
+    # all base LIDs first, so that they are distributed independently of later LIDs
+    for step in range(most * dests.shape[0]):
         offset, d = step // dests.shape[0], step % dests.shape[0]
         if offset >= 1 << dests[d, 2]:
             continue

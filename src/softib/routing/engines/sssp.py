@@ -1,12 +1,14 @@
 """``sssp``: shortest paths; each destination uses the links that carry the fewest paths so far.
 
 T. Hoefler, T. Schneider, A. Lumsdaine, "Optimized Routing for Large-Scale InfiniBand Networks", Hot
-Interconnects 2009: a search from every destination in turn, where the weight of a link is the
-number of paths that already cross it. Weights only choose among paths with the fewest hops (a link's initial weight
-exceeds the sum of all added weights). Unlike in minhop, the whole path counts, not only the port. Paths of the last
-destinations weigh more. Consecutive ranks of a job are often hosts with consecutive PortGUIDs. In a shift their
-messages run at the same time, so their paths should use different links. One VL: on cyclic fabrics the tables may have
-credit loops (:mod:`softib.routing.engines.dfsssp` breaks the loops in these tables).
+Interconnects 2009: a search runs from every destination in turn, and the weight of a link is the
+number of paths that already cross it. Weights only choose among paths with the fewest hops, because
+a link's initial weight exceeds the sum of all added weights. Unlike in minhop, the load of the
+whole path is compared, not only that of the port. Paths of the latest destinations have more
+weight: consecutive ranks of a job are often hosts with consecutive PortGUIDs, and in a shift their
+messages are sent at the same time, so their paths should use different links. One VL is used, so
+the tables may have credit loops on cyclic fabrics (:mod:`softib.routing.engines.dfsssp` removes
+them).
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from softib.routing.tables import DestinationGroups, cas_per_switch, destination
 __all__ = ["PASSES", "route", "tables"]
 
 PASSES = 4
-"""Largest number of passes. Each pass routes every destination again, with the others' paths as weights, until nothing
-changes (on a full tree, in the second pass). More passes bring no gain (bench/quality.py)."""
+"""Maximum number of passes. Each pass routes every destination again, with the weights of all other
+destinations' paths, until no entry changes (in a full tree, this is the second pass). More passes
+bring no gain (bench/quality.py)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -51,8 +54,8 @@ def tables(graph: SwitchGraph) -> np.ndarray:
 
 
 def _groups(graph: SwitchGraph) -> DestinationGroups:
-    """Return groups as in :func:`softib.routing.tables.destination_groups`, by PortGUID: successive
-    CAs of one switch."""
+    """Return groups as in :func:`softib.routing.tables.destination_groups`, ordered by PortGUID. A
+    group contains successive CAs on one switch."""
     ends = np.lexsort((graph.end_guid, graph.end_is_switch)).astype(np.int32)
     switch = graph.end_switch[ends]
     is_first = np.ones(len(ends), np.bool_)

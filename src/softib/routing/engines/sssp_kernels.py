@@ -1,4 +1,5 @@
-"""Single-source shortest paths, with the number of paths so far as weights: the loops of sssp and dfsssp."""
+"""Single-source shortest paths, where the weight of a link is its number of paths so far: the loops
+of sssp and dfsssp."""
 
 import numpy as np
 
@@ -41,8 +42,8 @@ def shortest_links(first, peer, target, hops, order, link_first, links):
 
 @kernel
 def _choose(order, reached, link_first, links, links_of, row, dist, weight, recent, lately):
-    """Let each of the ``reached`` switches take the link with the least weight to the target
-    ``order[0]``; return the number of switches whose link changed."""
+    """Let each of the ``reached`` switches use the link with the least weight to the target
+    ``order[0]``. Return the number of switches whose link changed."""
     first, peer = links_of.first, links_of.peer
     changed = 0
     for k in range(1, reached):
@@ -82,8 +83,8 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
     column of a forwarding table would cost a cache miss for every switch.
 
     The weight of a link is the number of paths over it, ``weight`` float64[links] (whole numbers),
-    plus RECENT times the number of paths of the latest destinations, ``recent`` float64[links]. ``recent`` fades by 1 /
-    ``window`` with each destination (0: it does not count).
+    plus RECENT times the number of paths of the latest destinations, ``recent`` float64[links].
+    With each destination, ``recent`` decreases by 1 / ``window`` (0: it is not used).
     """
     first, peer = links_of.first, links_of.peer
     n = first.shape[0] - 1
@@ -94,7 +95,7 @@ def spread_paths(links_of, dests, cas, repeated, window, weight, recent, taken):
     dist = np.zeros(n, np.float64)
     flow = np.zeros(n, np.float64)
     growth = 1.0 if window <= 1 else window / (window - 1.0)
-    scale = 1.0  # recent[e] / scale counts now: earlier paths fade as the scale grows
+    scale = 1.0  # the current value is recent[e] / scale: as the scale grows, earlier paths lose weight
     most, changed = 0, 0
     for i in range(dests.lmc.shape[0]):
         most = max(most, 1 << dests.lmc[i])

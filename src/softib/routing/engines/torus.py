@@ -1,19 +1,20 @@
 """``torus-2QoS``: dimension order on a 2D or 3D torus or mesh, free of credit loops by SLs
 (torus-2QoS(8), OpenSM's engine).
 
-The SL of a path has one bit for each dateline that it crosses (bit 0: x, 1: y, 2: z); bit 3 is left
-to QoS. On links between switches, VL bit 0 is the SL's bit of the dimension in which the link runs.
-VL bit 1 is set if the packet has just turned against the order of dimensions (only next to a
-missing switch). VL bit 2 is SL bit 3. On links to CAs and on switches' own ports, the VL is SL bit
-3.
+The SL of a path has one bit for each dimension whose dateline it crosses (bit 0: x, 1: y, 2: z);
+bit 3 is available for QoS. On links between switches, VL bit 0 is the SL's bit for the dimension of
+the link. VL bit 1 is set if the packet has just turned against the order of dimensions (only next
+to a missing switch). VL bit 2 is SL bit 3. On links to CAs and on switches' own ports, the VL is SL
+bit 3.
 
-``RouteOptions.torus_config`` is the text of a torus-2QoS.conf(5). The positions of switches start
-at the first seed whose switches all exist. A broken ring is used in the other direction. A missing
-switch is avoided by turning one step earlier. The result is proved: if some pair has no path, or if the holes make a
-credit loop, the engine refuses the graph, as OpenSM's does.
+``RouteOptions.torus_config`` is the text of a torus-2QoS.conf(5). Coordinates start at the first
+seed whose switches all exist. If a ring is broken, paths use its other direction. If a switch is
+missing, paths turn one step earlier. The result is checked: if a pair has no path, or if missing
+switches make a credit loop, the engine rejects the graph, as OpenSM's does.
 
-Difference from OpenSM: if both directions of a ring are equally long, paths go up from odd coordinates and down from
-even ones; OpenSM chooses differently. Multicast trees are left to the manager.
+There is one difference from OpenSM: if both directions of a ring are equally long, paths go up from
+odd coordinates and down from even ones; OpenSM chooses differently. The manager makes the multicast
+trees.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ DATA_VLS = 8
 
 @dataclass(frozen=True)
 class Torus:
-    """A graph seen as a torus. ``position`` int32[n, 3] (-1 = not placed); ``at`` int32[X, Y, Z]:
-    the switch at a position (-1 = none); ``link`` int32[n, 3, 2]: a link down and up each axis (-1
-    = none); ``strange``: links that do not join neighbours."""
+    """A graph interpreted as a torus. ``position`` int32[n, 3]: coordinates of each switch (-1 =
+    not placed). ``at`` int32[X, Y, Z]: the switch at a position (-1 = none). ``link`` int32[n, 3,
+    2]: a link down and one up each axis (-1 = none). ``strange``: links that do not connect
+    neighbours."""
 
     config: TorusConfig
     position: np.ndarray
@@ -50,7 +52,7 @@ class Torus:
 
     @property
     def radix(self) -> np.ndarray:
-        """int32[dimensions]: switches of a ring."""
+        """Return int32[dimensions]: the number of switches in a ring."""
         return np.array(self.config.radix, np.int32)
 
     @property
@@ -145,9 +147,9 @@ def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
 
 
 def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
-    """Check the port limits: ``portgroup_max_ports`` bounds the parallel cables of two neighbours,
-    and a switch's CAs together with its own port; ``port_order`` names ports that all switches
-    have. Otherwise OpenSM refuses the fabric.
+    """Check the numbers of ports. ``portgroup_max_ports`` limits the number of parallel cables
+    between two neighbours, and the number of a switch's CAs plus its own port. ``port_order`` must
+    name ports that all switches have. OpenSM rejects a fabric that violates this.
     """
     config, n = torus.config, graph.n_switches
     owner, placed = graph.link_switch.astype(np.int64), torus.position[:, 0] >= 0
@@ -166,7 +168,8 @@ def _check_ports(graph: SwitchGraph, torus: Torus) -> None:
 
 
 def _plant(config: TorusConfig, seed: Seed, by_guid: dict[int, int], at: np.ndarray, position: np.ndarray) -> None:
-    """Place the switches of the seed; the position of their common switch is opposite to the dateline's shift."""
+    """Place the switches of the seed. The position of their common switch is minus the shift of the
+    dateline."""
     radix = config.radix
     origin = [-shift % r for shift, r in zip(seed.dateline, radix, strict=True)]
     common = next(iter(seed.links.values()))[0]
@@ -191,8 +194,8 @@ def _plant(config: TorusConfig, seed: Seed, by_guid: dict[int, int], at: np.ndar
 
 
 def _cables_by_order(graph: SwitchGraph, config: TorusConfig) -> np.ndarray | None:
-    """Return the order in which the CA ports of a switch use parallel cables: ``port_order`` first,
-    then by number."""
+    """Return the order in which a switch's CA ports are distributed over parallel cables: ports in
+    ``port_order`` first, then by number."""
     if not config.port_order:
         return None
     place = np.full(256, 255, np.int64)

@@ -1,8 +1,8 @@
 """torus-2QoS.conf(5): the radixes of a torus or mesh, and the switches that mark the origin of its coordinates.
 
-Files are accepted or refused as by OpenSM 3.3.23. Keywords may come in any order (but a dateline is
-checked against the radixes above it), further words after those of a keyword are ignored, and
-numbers are read as by C's strtoul.
+A file is accepted or rejected as by OpenSM 3.3.23. Keywords may come in any order (but a dateline
+is checked against the radixes above it). Additional words in a line are ignored, and numbers are
+parsed as by C's strtoul.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from softib.routing.engines.minhop import DoesNotFit
 __all__ = ["MAX_PORTS", "Seed", "TorusConfig", "parse", "refusals"]
 
 MAX_PORTS = 16
-"""``portgroup_max_ports``: the largest number of parallel cables, and of ports that are not between
-switches (the default value)."""
+"""Default of ``portgroup_max_ports``: the largest number of parallel cables, and of a switch's
+ports that do not lead to switches."""
 AXES = "xyz"
 AMBIGUOUS = 4
 """A ring of this length looks the same in both directions, so a seed names both directions."""
@@ -48,7 +48,7 @@ class TorusConfig:
 
 def parse(text: str) -> TorusConfig:
     """Return the configuration in ``text``. Raises :class:`DoesNotFit` with the line or the seed
-    that OpenSM refuses."""
+    that OpenSM would reject."""
     reader, refused = _read(text)
     if refused:
         raise refused[0]
@@ -56,7 +56,8 @@ def parse(text: str) -> TorusConfig:
 
 
 def refusals(text: str) -> list[str]:
-    """Return all lines that OpenSM refuses, or the first seed that it refuses; empty if it accepts the file."""
+    """Return all lines that OpenSM would reject, or the first seed that it would reject; empty if
+    it accepts the file."""
     reader, refused = _read(text)
     if not refused:
         try:
@@ -67,7 +68,7 @@ def refusals(text: str) -> list[str]:
 
 
 def _read(text: str) -> tuple[_Reader, list[DoesNotFit]]:
-    """Read every line, also after a refused line."""
+    """Read every line, even after a line that is rejected."""
     reader, refused = _Reader(), list[DoesNotFit]()
     for number, line in enumerate(text.splitlines(), 1):
         fields = line.split()
@@ -90,7 +91,8 @@ class _Reader:
         self.sized = False
 
     def keyword(self, fields: list[str]) -> None:
-        """Read one line. Raises :class:`ValueError` for input that OpenSM refuses, IndexError if a word is missing."""
+        """Read one line. Raises :class:`ValueError` for input that OpenSM would reject, and
+        IndexError if a word is missing."""
         name, config = fields[0], self.config
         if name in ("torus", "mesh"):
             self._topology(fields)
@@ -176,8 +178,8 @@ def _check(config: TorusConfig, seed: Seed, where: str) -> None:
 
 
 def _number(word: str) -> int:
-    """Return the number as C's strtoul and strtol parse it: base 8, 10 or 16 by prefix, trailing
-    text is ignored, 0 without digits."""
+    """Return the number that C's strtoul and strtol would return: base 8, 10 or 16 by prefix,
+    trailing text ignored, 0 if there are no digits."""
     match = LEADING_NUMBER.match(word)
     if match is None:
         return 0

@@ -38,11 +38,12 @@ def place(grid):
     """Place every switch whose position follows from those already placed.
 
     Two rules apply to faces of the torus (loops of four switches). First: the switch opposite to
-    ``p`` on a face is the only other neighbour that both its neighbours share. Second: the switch
-    in line with ``p`` and ``q`` is the one remaining neighbour of ``q`` that shares a neighbour
-    with the switch next to ``q``. The second rule is used when the first yields nothing more, since
-    a ring of four switches has other loops of four. Last, next to holes: a switch gets the only
-    free position next to all its placed neighbours, if there are at least two of them.
+    ``p`` on a face is the only other neighbour that both its neighbours have in common. Second: the
+    switch in line with ``p`` and ``q`` is the one remaining neighbour of ``q`` that has a neighbour
+    in common with the switch next to ``q``. The second rule is used when the first places no more
+    switches, since a ring of four switches has other loops of four. Finally, next to missing
+    switches, a switch gets the only free position next to all its placed neighbours, if it has at
+    least two of them.
     """
     position = grid.position
     n = position.shape[0]
@@ -223,7 +224,7 @@ def ring_links(grid, link):
 @kernel
 def reach(radix, wraps, at, position, link, clear):
     """Write ``clear`` int32[n, 3, 2]: the number of steps that a packet can go down or up each ring
-    before it meets a hole."""
+    before it reaches a missing switch."""
     n = position.shape[0]
     o, p = np.empty(3, np.int32), np.empty(3, np.int32)
     for s in range(n):
@@ -247,9 +248,9 @@ def reach(radix, wraps, at, position, link, clear):
 
 @kernel
 def steps_between(from_, to, axis, radix, wraps):
-    """Return the signed steps along ``axis`` from position ``from_`` to ``to`` (int32[3]) on a
-    whole ring, in the shorter direction. For half a ring, the direction is chosen so that both
-    carry equal load.
+    """Return the signed number of steps along ``axis`` from position ``from_`` to ``to`` (int32[3])
+    on a complete ring, in the shorter direction. If both directions are equally long, the direction
+    is chosen such that both carry equal load.
 
     Both directions of a path should use the same cables of the ring, and so need the same SL. For
     half a ring, going up from odd coordinates and down from even ones achieves that if half a ring
@@ -276,9 +277,9 @@ def next_links(radix, wraps, at, position, link, clear, via):
     """Write ``via`` int32[n, n]: the link from each switch towards each other switch, in dimension
     order x, y, z; -1 = no path.
 
-    Use the shorter direction of a ring, or the longer one if the shorter meets a hole. If both meet
-    a hole (the switch at the turn of the path is missing), continue in the next dimension when the
-    hole is the next step; until then, go towards it.
+    Use the shorter direction of a ring, or the longer one if a switch is missing in the shorter. If
+    switches are missing in both (the switch at the turn of the path), go towards the missing switch
+    until it is the next step, and then continue in the next dimension.
     """
     n = position.shape[0]
     for s in range(n):
@@ -301,20 +302,20 @@ def next_links(radix, wraps, at, position, link, clear, via):
                     via[s, t] = link[s, axis, 1 - direction]
                     break
                 if not _corner_is_missing(at, position, s, t, axis):
-                    break  # the ring is in pieces
+                    break  # the ring is broken in both directions
                 if size > 1 and clear[s, axis, direction] == size - 1:
                     via[s, t] = link[s, axis, direction]
                     break
                 if size > 1 and other > 1 and clear[s, axis, 1 - direction] == other - 1 and wraps[axis]:
                     via[s, t] = link[s, axis, 1 - direction]
                     break
-                # the hole is next: this dimension waits, the next one continues
+                # the next switch is missing: continue in the next dimension first
 
 
 @kernel
 def _corner_is_missing(at, position, s, t, axis):
-    """Return whether there is no switch at the position where a path from ``s`` would leave the ring of
-    ``axis`` for ``t``."""
+    """Return whether the switch is missing at which a path from ``s`` to ``t`` would leave the ring
+    of ``axis``."""
     x, y, z = position[s, 0], position[s, 1], position[s, 2]
     if axis == 0:
         x = position[t, 0]
@@ -327,8 +328,8 @@ def _corner_is_missing(at, position, s, t, axis):
 
 @kernel
 def dateline_sls(radix, wraps, position, sl):
-    """Write ``sl`` uint8[n, n]: bit d is set if the path on a whole torus crosses the dateline of
-    dimension d (on a ring of four: if it has to)."""
+    """Write ``sl`` uint8[n, n]: bit d is set if the path on a complete torus crosses the dateline
+    of dimension d (on a ring of four: if it must)."""
     n = position.shape[0]
     for s in range(n):
         for t in range(n):

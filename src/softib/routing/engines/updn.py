@@ -1,4 +1,5 @@
-"""``updn`` and ``dnup``: no link up follows a link down, so there is no cycle of waiting channels.
+"""``updn`` and ``dnup``: no path goes up after it went down, so channels cannot wait for each other
+in a cycle.
 
 ``updn`` ranks switches by their distance from the roots; ``dnup`` ranks them by their distance from
 the CAs, with the farthest at the top. Equal ranks, including roots, are ordered by NodeGUID (in
@@ -6,22 +7,22 @@ OpenSM the smaller is up). So the order is total, and the tables are free of cre
 graph.
 
 Roots may be given as GUIDs (of a switch, or of a CA port for its switch); they are used even if
-some pairs then have no path. Otherwise they are found as in OpenSM: switches from which more than 90 % of
-all CAs are at one distance, and no other distance has more than 5 %. In a tree the other tops of
-their tier are roots, too: OpenSM leaves out a top that lacks one cable. The roots found are used if
-every CA then has a legal path to all destinations (dnup: with its own ranks). Otherwise, one of the
-following is used, the one whose worst link carries the fewest paths (OpenSM falls back to minhop
-without a root, and omits routes if the roots do not suffice):
+some pairs then have no path. Otherwise roots are found as in OpenSM: switches from which more than
+90 % of all CAs are at one distance, while no other distance has more than 5 %. In a tree, the other
+top switches of their tier are roots too; OpenSM omits a top switch that lacks one cable. These
+roots (for dnup: its own ranks) are used if every CA then has a legal path to all destinations.
+Otherwise, one of the following is used: the one whose worst link carries the fewest paths. (OpenSM
+falls back to minhop if it finds no root, and omits routes if the roots are not sufficient.)
 
 * the roots found, with missing paths supplied by :mod:`softib.routing.detours`;
 * the ranks of dnup, with missing paths supplied in the same way;
-* **one leaf** as root: the switch with the most CAs. One root reaches everything, and with a leaf
-  as the only root all paths of a tree of two tiers stay legal: from any other leaf the spines are still up, and
-  two spines meet at the root. (The switch nearest to all CAs, the obvious choice, would draw all
-  traffic through itself.)
+* **one leaf** as root: the switch with the most CAs. One root reaches every destination. If it is a
+  leaf, all paths of a two-tier tree stay legal: the spines are still above every other leaf, and
+  two spines are connected by the root. (The switch nearest to all CAs, the obvious choice, would
+  attract all traffic.)
 
-``notes`` describe the choice. In a list of engines, :func:`with_lanes` decides whether virtual
-lanes pay: dfsssp or lash, listed after updn, may put fewer paths on the worst link.
+``notes`` describe the choice. In a list of engines, :func:`with_lanes` checks whether virtual lanes
+are worthwhile: dfsssp or lash, listed after updn, may put fewer paths on the worst link.
 """
 
 from __future__ import annotations
@@ -51,12 +52,14 @@ __all__ = ["LANED", "WORTH_LANES", "route", "route_dnup", "with_lanes"]
 
 
 MOST_LOST = 1 / 4
-"""Largest share of (switch with CAs, switch) pairs without a legal path in ranks that are worth completing."""
+"""Maximum share of (switch with CAs, switch) pairs without a legal path. Ranks that leave more
+pairs are not completed with detours."""
 UNREACHED = 255
 LANED = ("dfsssp", "lash")
 """Engines that assign shortest paths to VLs and need no file."""
 WORTH_LANES = 3 / 4
-"""Other tables are used if their worst link carries at most this share of the paths (docs/decisions/0007)."""
+"""Tables with several VLs are used if their worst link carries at most this share of updn's paths
+(docs/decisions/0007)."""
 
 
 def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
@@ -87,14 +90,15 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
 
 
 def route_dnup(graph: SwitchGraph, options: RouteOptions) -> Routing:
-    """Return tables by up*/down* where up leads away from the CAs; for fabrics whose CAs are nearer
-    to the roots than some switches."""
+    """Return up*/down* tables in which up leads away from the CAs. They are meant for fabrics whose
+    CAs are nearer to the roots than some switches."""
     hops = min_hops(graph).hops
     return _best(graph, "dnup", hops, _from_cas(graph), beyond_max_hops(graph, hops))
 
 
 def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
-    """Return dnup's ranks if some switch has no CA; otherwise they have no meaning."""
+    """Return dnup's ranks if some switch has no CA. If every switch has CAs, all ranks would be
+    equal."""
     height = heights(graph)
     top = height.max(initial=0)
     return [("the distance from the CAs", (top - height).astype(np.int32))] if top > 0 else []
@@ -103,8 +107,9 @@ def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
 def _best(
     graph: SwitchGraph, engine: str, hops: np.ndarray, guesses: list[tuple[str, np.ndarray]], notes: list[str]
 ) -> Routing:
-    """Return the first candidate ranks that give every CA a legal path to everything. If there is none, return the one
-    with the fewest paths on the worst link, among the candidates (completed by detours) and one leaf as root."""
+    """Return tables with the first candidate ranks that give every CA a legal path to every
+    destination. If no candidate does, return the tables with the fewest paths on the worst link;
+    these are the candidates completed by detours, and one leaf as root."""
     leaf: list[str] = []
     one_leaf: tuple[int, str, np.ndarray, np.ndarray] | None = None
     options = []
@@ -144,15 +149,15 @@ def _best(
 
 
 def _one_leaf(graph: SwitchGraph, notes: list[str]) -> tuple[int, str, np.ndarray, np.ndarray]:
-    """Return the tables with the switch with most CAs as the only root: paths on the worst link,
-    its name, ranks, tables."""
+    """Make tables with the switch with the most CAs as the only root. Return the number of paths on
+    the worst link, the switch's name, the ranks, and the tables."""
     ranks = _complete(graph, np.empty(0, np.int32), notes)
     lft = tables(graph, ordered_hops(graph, top_down(graph, ranks)))
     return balance(graph, lft).most, "one leaf", ranks, lft
 
 
 def _complete(graph: SwitchGraph, roots: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Return ranks from ``roots``; each part of the fabric without a root gets a separate one."""
+    """Return ranks from ``roots``. Each part of the fabric that has no root gets one."""
     ranks = rank_switches(graph, roots)
     bare = ranks < 0
     if bare.any():
@@ -173,12 +178,12 @@ def _routing(graph: SwitchGraph, engine: str, ranks: np.ndarray, lft: np.ndarray
 
 
 def with_lanes(graph: SwitchGraph, routing: Routing, listed: list[str], options: RouteOptions) -> Routing:
-    """Return ``routing`` (updn's), or the tables of the engine among ``listed`` with the fewest
-    paths on its worst link if that is worth the VLs.
+    """Return ``routing`` (updn's), or the tables of the engine among ``listed`` that puts the
+    fewest paths on its worst link, if the improvement is worth the VLs.
 
-    A fabric with top switches keeps updn, because its paths are short already. So does a fabric
-    where an engine needs more VLs than there are, or assigns the two directions of a path to
-    different VLs.
+    A fabric with top switches keeps updn, because its paths are already short. updn is also kept if
+    the engine needs more VLs than there are, or assigns the two directions of a path to different
+    VLs.
     """
     names = [n for n in listed if n in LANED]
     if not names or options.data_vls < 2 or len(find_spines(graph, min_hops(graph).hops)):

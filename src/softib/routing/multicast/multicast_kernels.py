@@ -46,9 +46,10 @@ def mark_tree(parent, source_of, out_port, peer_port, members, masks, marked):
 
 @kernel(_nrt=False)
 def mark_ancestors(first, peer, position, members, count, seen, queue):
-    """Write ``count`` int32[switches]: how many of ``members`` (int32[k], switches) are the switch
-    itself or below it, over links that only lead up (to a smaller ``position``). ``seen``
-    int32[switches], -1, and ``queue`` int32[switches] are scratch."""
+    """Write ``count`` int32[switches]: for each switch, how many of ``members`` (int32[k],
+    switches) are the switch itself or are below it, over links that only lead up (to a smaller
+    ``position``). ``seen`` int32[switches], filled with -1, and ``queue`` int32[switches] are
+    scratch."""
     for i in range(len(members)):
         queue[0] = members[i]
         seen[members[i]] = i

@@ -1,8 +1,8 @@
 """Spanning trees for multicast that close no credit loop with unicast packets.
 
-A packet that is copied along a tree holds a buffer and requests the next one, as all packets do. So
-the turns of a tree count as dependencies between channels, together with those of all unicast
-paths; the union must have no cycle (Dally and Seitz 1987).
+A packet that is copied along a tree holds one buffer and waits for the next, as all packets do. So
+the turns of a tree are dependencies between channels. Together with the dependencies of all unicast
+paths, they must have no cycle (Dally and Seitz 1987).
 
 * If an order of the switches excludes cycles, then every tree that goes up to a root and down from
   it is free of cycles, and different trees may have different roots. The order is that of the ranks of ftree and updn.
@@ -45,11 +45,12 @@ class _Links:
 
 
 class MulticastTrees:
-    """Trees on ``graph`` in addition to the unicast tables of ``routing``. ``able`` bool[switches]:
-    switches that forward multicast packets; ``sls``: SLs of the groups.
+    """Multicast trees on ``graph`` that are compatible with the unicast tables of ``routing``.
+    ``able`` bool[switches]: the switches that forward multicast packets. ``sls``: SLs of the
+    groups.
 
-    After a tree was requested, ``note`` reports if no tree is free of cycles (the one with the
-    shortest paths is then used).
+    If no tree is free of cycles, the one with the shortest paths is used, and ``note`` reports this
+    after a tree was requested.
     """
 
     def __init__(self, graph: SwitchGraph, routing: Routing, able: np.ndarray, sls: tuple[int, ...] = (0,)):
@@ -58,7 +59,7 @@ class MulticastTrees:
         self.source_of = graph.link_switch.astype(np.int32)
 
     def parents(self, members: np.ndarray, choice: int = 0) -> np.ndarray:
-        """Return int32[switches]: the link (row of the graph) over which each switch is reached
+        """Return int32[switches]: the link (row of the graph) through which each switch is reached
         from the root of a tree that contains ``members`` (int32[k], switches); -1 at the root and
         at switches outside the tree. ``choice`` (an MLID) selects one of several equally good
         roots."""
@@ -80,7 +81,7 @@ class MulticastTrees:
         np.cumsum(np.bincount(self.source_of[keep], minlength=g.n_switches), out=first[1:])
         return _Links(first, g.peer[keep], np.flatnonzero(keep).astype(np.int32))
 
-    # -- with an order --
+    # -- if the switches have an order --
 
     @cached_property
     def _position(self) -> np.ndarray:
@@ -98,9 +99,9 @@ class MulticastTrees:
         return not could_deadlock(self.graph, ranks, self.routing.lft) or self._trees_close_no_cycle()
 
     def _trees_close_no_cycle(self) -> bool:
-        """If unicast paths bend (a leaf lost its cable to a top switch, and packets to that switch
-        go down and up again), return whether they close no cycle with the turns of all possible
-        trees below any switch. On one VL."""
+        """Unicast paths may go down and up again, if a leaf lost its cable to a top switch and
+        packets to that switch need a detour. Return whether such paths close no cycle, on one VL,
+        with the turns of all possible trees below any switch."""
         start, targets, vls = self._unicast
         if vls != 1:
             return False
@@ -146,11 +147,11 @@ class MulticastTrees:
         descend(links.first, links.peer, links.row, self._position, root, parent, queue)
         return parent
 
-    # -- without --
+    # -- if the switches have no order --
 
     @cached_property
     def _shared(self) -> np.ndarray:
-        """The spanning tree of all groups."""
+        """Return the spanning tree that all groups use."""
         shortest: np.ndarray | None = None
         start, targets, vls = self._unicast
         owner = np.repeat(np.arange(len(start) - 1), np.diff(start)).astype(np.int32)
@@ -174,8 +175,8 @@ class MulticastTrees:
         yield from (self._spanning(root) for root in self._roots())
 
     def _roots(self) -> list[int]:
-        """Return candidate roots, centres first: of several switches spread over the graph, those
-        with the smallest distance to the farthest switch."""
+        """Return candidate roots, the most central first. Of several switches spread over the
+        graph, these have the smallest distance to the farthest switch."""
         able = np.flatnonzero(self.able)
         some = able[np.linspace(0, len(able) - 1, min(len(able), 4 * MOST_ROOTS)).astype(int)] if len(able) else able
         by_depth = [(int(self._search(s, self.links)[0].max()), s) for s in dict.fromkeys(some.tolist())]
@@ -256,8 +257,8 @@ def _closes_a_cycle(source: np.ndarray, target: np.ndarray, channels: int) -> bo
 
 def _weights(guid: np.ndarray, choice: int) -> np.ndarray:
     """Return uint64[n]: the weight of each switch for ``choice`` (highest random weight, Thaler and
-    Ravishankar 1998). When a switch leaves or comes back, only the groups with their highest weight
-    there choose again. The mixture of bits is splitmix64's."""
+    Ravishankar 1998). When a switch is removed or returns, only groups for which it has the highest
+    weight change their root. The bits are mixed as in splitmix64."""
     with np.errstate(over="ignore"):
         x = guid + np.uint64(choice + 1) * np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,1 +1,1 @@
-"""The proof of forwarding tables: reachability, and dependencies between channels."""
+"""The proof of forwarding tables: reachability, and freedom from credit loops."""

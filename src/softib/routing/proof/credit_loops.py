@@ -1,4 +1,4 @@
-"""Credit loops: can buffers wait for each other in a cycle?
+"""Credit loops: check whether buffers can wait for each other in a cycle.
 
 A **channel** is a directed link between switches on one VL. A packet that holds a buffer at the end
 of one channel waits for the next channel on its path. Tables are free of deadlock if these
@@ -45,8 +45,8 @@ __all__ = [
 
 
 def channels(graph: SwitchGraph, canon: np.ndarray | None = None) -> Any:
-    """Return the graph's links as channels. Each is a separate channel unless ``canon``
-    int32[links] names another one that represents it."""
+    """Return the graph's links as channels. Each link is a separate channel, unless ``canon``
+    int32[links] names another link whose channel it shares."""
     degree = np.diff(graph.first).astype(np.int64)
     owner = np.repeat(np.arange(graph.n_switches, dtype=np.int32), degree)
     size = degree[graph.peer]
@@ -110,7 +110,8 @@ SHORT_BUDGET, SEARCH_BUDGET = 1 << 15, 30_000_000
 
 
 class Senders(NamedTuple):
-    """Packets that are considered in addition to those that CAs send with the SL of their own direction."""
+    """Packets that are considered in addition to those that CAs send with the SL of the path in
+    their direction."""
 
     switches: bool = False
     """A switch answers with the SL of the request, and sends requests with the SL in its row of ``path_sl``."""
@@ -122,15 +123,16 @@ CAS = Senders()
 
 
 def has_credit_loop(graph: SwitchGraph, lft: np.ndarray) -> bool:
-    """Return whether ``lft`` uint8[n_switches, any width] can deadlock if all traffic uses one VL:
-    the quick part of a proof."""
+    """Return whether ``lft`` (uint8[n_switches, any width]) can deadlock if all traffic uses one
+    VL. This is the fast part of a proof."""
     start, targets = lists_of(graph, credit_dependencies(graph, lft))
     return bool(core(start, targets).any())
 
 
 def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
     """Return the dependencies (as in :func:`credit_dependencies`) of all paths that never go up
-    after down (bool[links]) and never return to the switch that they came from."""
+    after they went down, and never return to the switch that they came from. ``down`` bool[links]:
+    the link leads down."""
     owner = graph.link_switch
     local = np.arange(len(graph.peer)) - graph.first[owner]
     word, bit = local >> 6, np.uint64(1) << (local & 63).astype(np.uint64)
@@ -158,8 +160,8 @@ def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
 def dependencies_of(
     graph: SwitchGraph, lft: np.ndarray, ends: np.ndarray | None = None, switches: bool = False
 ) -> np.ndarray:
-    """Return :func:`credit_dependencies` of the paths to some ``ends`` (bool[ends]). ``switches``:
-    also of paths that begin on switches without CAs."""
+    """Return :func:`credit_dependencies` of the paths to ``ends`` (bool[ends]). With ``switches``,
+    include paths that begin on switches without CAs."""
     lids, at = destinations(graph)
     keep = np.ones(len(lids), np.bool_) if ends is None else ends[at]
     routes = routes_of(graph, np.ascontiguousarray(lft, np.uint8), lids[keep], at[keep])
@@ -263,14 +265,15 @@ def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:
 
 
 def channels_of(graph: SwitchGraph, cycle: np.ndarray, vls: int) -> list[Channel]:
-    """Return the channels (link × ``vls`` + VL) of ``cycle`` by switch, egress port and VL."""
+    """Return the (switch, egress port, VL) of each channel (link × ``vls`` + VL) in ``cycle``."""
     owner = graph.link_switch
     return [(int(owner[c // vls]), int(graph.out_port[c // vls]), int(c % vls)) for c in cycle]
 
 
 def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, senders: Senders) -> Any:
-    """Return the CA ports that send into the fabric, with those of one switch grouped if their
-    packets have the same SLs and VLs; and the other ``senders``, which do not count as CAs."""
+    """Return the CA ports that send packets into the fabric; ports of one switch whose packets have
+    the same SLs and VLs are one group. Also return the other ``senders``, which do not count as
+    CAs."""
     n_ends = len(graph.end_lid)
     sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
     rows = len(sls)
@@ -301,7 +304,7 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, 
 
 
 def _directions_alike(graph: SwitchGraph, sls: np.ndarray) -> bool:
-    """Return whether the packets of both directions between two ends have one SL; ``sls`` is the
+    """Return whether packets in both directions between two ends have the same SL. ``sls`` is the
     ``path_sl`` of :func:`needs_of`."""
     if len(sls) != graph.n_switches:
         return bool((sls == (sls[:, :1] if len(sls) == 1 else sls.T)).all())

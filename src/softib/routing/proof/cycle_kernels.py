@@ -30,8 +30,8 @@ def any_cycle(start, targets, alive, cycle):
 
 
 def steps_of(start, targets, alive, cycle, length, budget):
-    """Number of steps of :func:`shorten`: each search goes through all dependencies, or those of
-    ``length`` rounds, and none begins after ``budget`` steps."""
+    """Return the number of steps of :func:`shorten`. Each search visits all dependencies, or those
+    of ``length`` iterations, and no search begins after ``budget`` steps."""
     nodes, dependencies = np.count_nonzero(alive), int(np.diff(start)[alive].sum())
     search = min(dependencies, (1 + dependencies // nodes) ** min(length, 16))
     return len(start) + min(nodes * search, budget + search)
@@ -39,11 +39,12 @@ def steps_of(start, targets, alive, cycle, length, budget):
 
 @kernel(steps=steps_of)
 def shorten(start, targets, alive, cycle, length, budget):
-    """Find a shortest cycle: search from every remaining node, never deeper than the best cycle so far.
+    """Find a shortest cycle: search from every remaining node, at most to the length of the
+    shortest cycle so far.
 
-    A node that was searched is removed from ``alive``, since no shorter cycle contains it. Stops
-    after ``budget`` steps over dependencies and keeps the best. Returns the length; ``cycle``
-    int32[nodes] in and out.
+    A node that was searched is removed from ``alive``, since no shorter cycle contains it. After
+    ``budget`` steps over dependencies, the search stops and keeps the shortest cycle so far.
+    Returns its length; ``cycle`` int32[nodes] in and out.
     """
     n = start.shape[0] - 1
     depth = np.full(n, -1, np.int32)

@@ -1,11 +1,11 @@
-"""Reachability with given forwarding tables, and the columns with which kernels walk them: the port
-map of a graph, and all destinations.
+"""Reachability with given forwarding tables. The module also makes the columns with which kernels
+follow routes: the port map of a graph, and all destinations.
 
 Pairs are (source port, destination LID) as in :mod:`softib.routing.proof.verify`.
 
-A packet for a LID uses only that LID's column. So its outcome stays the same as long as the column
-is unchanged and its ports lead to the same peers. After one cable is removed, that holds for nearly
-all columns: :class:`ProvenTables` walks only the others.
+The route of a packet depends only on the column of its LID. So the result for a LID stays the same
+if its column is unchanged and the ports in it lead to the same peers. After one cable is removed,
+this is true for nearly all columns; :class:`ProvenTables` checks only the others.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ __all__ = [
 
 
 def lost_pairs(graph: SwitchGraph, lft: np.ndarray) -> int:
-    """Return the pairs of a CA and an end port that cables connect but ``lft`` uint8[n_switches,
-    any width] does not."""
+    """Return the number of pairs of a CA and an end port that are connected by cables but not by
+    ``lft`` (uint8[n_switches, any width])."""
     return connected_pairs(graph) - int(count_arrivals(graph, lft, *destinations(graph)).sum())
 
 
 def connected_pairs(graph: SwitchGraph) -> int:
-    """Return pairs of a CA and another end port's LID in the same part of the fabric."""
+    """Return the number of pairs of a CA and a LID of another end port in the same part of the
+    fabric."""
     owner = graph.link_switch
     part = components(graph.n_switches, owner, graph.peer)
     cas = np.bincount(part, cas_of(graph), minlength=graph.n_switches)
@@ -79,8 +80,9 @@ def port_map(graph: SwitchGraph) -> np.ndarray:
 
 
 def destinations(graph: SwitchGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Return every LID of every end port, ascending: ``(lid int32, end int32)``. A port whose
-    virtual ports have LIDs has several ends: each LID arrives at the end in :func:`port_map`."""
+    """Return every LID of every end port, ascending: ``(lid int32, end int32)``. If the virtual
+    ports of a port have LIDs, it has several ends, and each LID arrives at the end that
+    :func:`port_map` names."""
     copies = 1 << graph.end_lmc.astype(np.int64)
     end, offset = spread(copies)
     place = graph.end_switch.astype(np.int64) * 256 + graph.end_port
@@ -119,10 +121,10 @@ class _Past:
 
 
 class ProvenTables:
-    """The last tables of a subnet that were checked. It keeps them by reference: the caller must
-    not write to them later.
+    """The tables of a subnet that were checked last. They are kept by reference, so the caller must
+    not change them later.
 
-    ``walked``: number of destinations that the last check had to walk.
+    ``walked``: number of destinations whose routes the last check had to follow.
     """
 
     def __init__(self) -> None:
@@ -153,8 +155,8 @@ class ProvenTables:
 
 
 def _leads_to(graph: SwitchGraph) -> np.ndarray:
-    """Return int64[n, 256]: the switch behind each port (row), ``-2 - LID`` of an end port, -1 if
-    there is no peer."""
+    """Return int64[n, 256]: the switch (row) to which each port leads, ``-2 - LID`` if it leads to
+    an end port, or -1 if it has no peer."""
     at = port_map(graph)
     out = at.astype(np.int64)
     out[at >= 0] = graph.peer[at[at >= 0]]

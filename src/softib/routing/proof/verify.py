@@ -1,5 +1,5 @@
-"""Prove forwarding tables: does every packet arrive, over how many hops, and can buffers wait for
-each other in a cycle?
+"""Prove forwarding tables: whether every packet arrives, over how many hops, and whether buffers
+can wait for each other in a cycle.
 
 Pairs are (source port, destination LID). Sources are CA and router ports; destinations are all LIDs
 of all end ports except the source's own. Routes that start on a switch are listed separately,
@@ -37,7 +37,7 @@ class Pairs(Result):
     loop: int
     misdelivered: int
     dropped: int = 0
-    """Pairs dropped by an SL2VL entry that names no VL."""
+    """Pairs whose packets are dropped because an SL2VL entry names no VL."""
 
     @property
     def lost(self) -> int:
@@ -47,7 +47,8 @@ class Pairs(Result):
 
 @dataclass(frozen=True)
 class Failure:
-    """A pair that does not arrive: packets for ``lid`` of end row ``end`` that start on ``switch``."""
+    """A pair whose packets do not arrive: packets for ``lid`` of end row ``end`` that start on
+    ``switch``."""
 
     kind: str
     switch: int
@@ -63,19 +64,22 @@ class Proof:
     * ``hops`` {hops: pairs} counts all CA→CA and CA→switch pairs that arrive, ``hops_ca`` only the CA→CA pairs. Hops
       are egress ports of switches on the path, as in OpenSM's dumps: 1 between CAs on one switch, 3 over one spine, 0
       from a CA to its own switch.
-    * ``credit_loop`` is None or a cycle of channels; each waits for the next, and the last for the first.
-    * ``answer_loop`` is a cycle that needs answers with the SL of the request, as in connections made by the
-      connection manager. If each direction uses its own SL, there is no cycle.
-    * ``switch_loop`` is a cycle that needs packets sent by switches; packets of CAs alone make none. If paths have
-      several SLs, it may also need packets to switches' own LIDs, because engines that spread paths over VLs first
-      place those between CAs. A switch answers with the SL of the request, and sends requests with the SL in its row.
-    * ``among_switches``: that cycle needs packets between two switches, which only a subnet manager on a switch sends
-      or receives.
+    * ``credit_loop`` is None or a cycle of channels: each waits for the next, and the last one for
+      the first.
+    * ``answer_loop`` is a cycle that exists only because answers use the SL of the request, as in
+      connections made by the connection manager. If each direction uses its own SL, there is no
+      cycle.
+    * ``switch_loop`` is a cycle that needs packets sent by switches; packets of CAs alone make no
+      cycle. If paths have several SLs, the cycle may also need packets to switches' own LIDs,
+      because engines assign VLs to paths between CAs first. A switch answers with the SL of the
+      request, and sends requests with the SL in its row.
+    * ``among_switches``: the cycle of ``switch_loop`` needs packets between two switches, which
+      only a subnet manager on a switch sends or receives.
     * ``assumed``: the reason why SLs are unknown and one SL is assumed for all paths ("" = they are known).
-    * ``channels`` and ``dependencies`` give the size of the graph that was searched, and ``vls`` the number of VLs in
-      use.
-    * ``failures`` are the first few of each kind.
-    * ``cut_off`` int64[switches]: number of CA LIDs that packets of the switch itself do not reach.
+    * ``channels`` and ``dependencies`` are the size of the graph that was searched, and ``vls`` is
+      the number of VLs in use.
+    * ``failures`` are the first few failures of each kind.
+    * ``cut_off`` int64[switches]: number of CA LIDs that packets sent by each switch do not reach.
     """
 
     ca_ca: Pairs
@@ -97,13 +101,13 @@ class Proof:
 
     @property
     def unreachable(self) -> int:
-        """CA→CA and CA→switch pairs that do not arrive."""
+        """Number of CA→CA and CA→switch pairs whose packets do not arrive."""
         return self.ca_ca.lost + self.ca_switch.lost
 
     @property
     def switch_unreachable(self) -> int:
-        """switch→CA and switch→switch pairs that do not arrive: polls, answers and traps of these
-        switches are lost."""
+        """Number of switch→CA and switch→switch pairs whose packets do not arrive. Requests,
+        answers and traps of these switches are lost."""
         return self.switch_ca.lost + self.switch_switch.lost
 
     @property
@@ -114,7 +118,7 @@ class Proof:
 
     @property
     def ok(self) -> bool:
-        """Every CA's packets arrive and nothing can deadlock."""
+        """Return whether all packets of CAs arrive and none of their channels can deadlock."""
         return self.unreachable == 0 and self.deadlock_free
 
 
@@ -128,12 +132,13 @@ def verify(
     """Prove ``lft`` uint8[n_switches, any width] on ``graph``. Entries may name ports that do not exist.
 
     ``path_sl`` uint8[n_switches, ends] is the SL by (switch of the source, destination end).
-    :data:`~softib.routing.proof.credit_loops.NO_PATH` = nothing is sent (the pair makes no
-    dependency); None = SL 0 everywhere. One row applies to every source; [ends, ends] is by source
-    end (as another manager's administration reports it). ``sl2vl``: None = VL is SL mod
-    ``data_vls``; else uint8[16] (one map everywhere), uint8[n_switches, 16], or uint8[n_switches,
-    ports + 1, ports + 1, 16] by (switch, input portnum, output portnum). A VL not below
-    ``data_vls`` drops the packet (15, IBA 7.6.6). Raises ValueError for arrays of other shapes.
+    :data:`~softib.routing.proof.credit_loops.NO_PATH` = the pair sends nothing, and makes no
+    dependency. None = SL 0 everywhere. If it has one row, this row applies to every source; [ends,
+    ends] is indexed by source end (as another manager's SA reports it). ``sl2vl``: None = the VL is
+    SL mod ``data_vls``; otherwise uint8[16] (one map everywhere), uint8[n_switches, 16], or
+    uint8[n_switches, ports + 1, ports + 1, 16] by (switch, input portnum, output portnum). Packets
+    are dropped if the VL is ``data_vls`` or higher (15, IBA 7.6.6). Raises ValueError for arrays of
+    other shapes.
     """
     if lft.ndim != 2 or lft.shape[0] != graph.n_switches:
         raise ValueError(f"lft has shape {lft.shape}, it must be ({graph.n_switches}, LIDs)")
@@ -196,9 +201,8 @@ def verify(
 
 
 def _orders_by_sl(path_sl: np.ndarray | None) -> bool:
-    """Return whether paths have several SLs. Engines that break cycles with SLs only have to
-    consider packets between CAs. If all SLs are equal, packets to switches count like all
-    others."""
+    """Return whether paths have several SLs. Engines that avoid cycles with SLs only have to
+    consider packets between CAs. If all SLs are equal, packets to switches are considered too."""
     return path_sl is not None and len(np.unique(path_sl[path_sl != NO_PATH])) > 1
 
 

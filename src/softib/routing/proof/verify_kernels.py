@@ -15,8 +15,8 @@ Routes = table("Routes", "lft at dest_lid dest_end cas")
 """Forwarding tables uint8[n, LIDs], the peer of each port, every destination LID and its end, and
 ``cas`` int64[n]: number of CA ports on each switch."""
 VlMaps = table("VlMaps", "switch port row count group_of_end path_sl sl2vl")
-"""Sources, in groups whose packets share SLs and VLs. A group is ``count`` CA ports (0: the switch
-itself) that send into port ``port`` of ``switch`` with the SLs in ``row`` of ``path_sl``
+"""Sources, in groups whose packets have the same SLs and VLs. A group is ``count`` CA ports (0: the
+switch itself) that send into port ``port`` of ``switch`` with the SLs in ``row`` of ``path_sl``
 (uint8[rows, ends] or [1, 1]; 255: no traffic). ``group_of_end`` int32[ends] is -1 for a switch's
 own port. ``sl2vl`` is uint8[n or 1, in or 1, out or 1, 16]."""
 
@@ -41,10 +41,11 @@ def _load_tile(lft, lids, start, stop, tile):
 
 @kernel
 def resolve(s, ports, at, peer, end, state, dist, stack):
-    """Find the outcome for a packet for ``end`` on switch ``s``; mark every switch of the path in
-    ``state`` and ``dist``.
+    """Find the outcome of a packet to ``end`` that is on switch ``s``. Write it into ``state`` and
+    ``dist`` of every switch on the path.
 
-    ``dist`` counts remaining egress ports (OpenSM's "hops": 1 if the CA is on this switch, 0 on the switch itself).
+    ``dist`` is the number of remaining egress ports (OpenSM's "hops": 1 if the CA is on this
+    switch, 0 if the switch itself is the destination).
     """
     depth = 0
     while True:
@@ -78,7 +79,7 @@ def resolve(s, ports, at, peer, end, state, dist, stack):
 def walk_all(links, routes, counts, hist, failures, cut_off):
     """Walk from every source to every destination LID. Returns the number of rows of ``failures`` in use.
 
-    ``cut_off`` int64[n] counts the CA LIDs that packets of each switch itself do not reach.
+    ``cut_off`` int64[n] counts the CA LIDs that packets sent by each switch do not reach.
 
     counts int64[4, 5]: by kind (0 CA→CA, 1 CA→switch, 2 switch→switch, 3 switch→CA) and state. hist
     int64[4, n + 2]: pairs that arrive, by hops. failures int32[m, 5]: (kind, switch, end, lid,
@@ -129,8 +130,8 @@ def arrivals(links, routes, onward, arrived):
     """Write ``arrived`` int64[destinations]: the number of CAs whose packets arrive at each destination
     LID; a CA does not send to itself.
 
-    ``onward`` int32[n, ports]: the switch to which a port leads, ``-2 - end`` for an end port, -1 for none: a smaller
-    table than ``routes.at``, which the processor's cache holds.
+    ``onward`` int32[n, ports]: the switch to which a port leads, ``-2 - end`` for an end port, -1
+    for none. This table is smaller than ``routes.at``, so that it stays in the processor's cache.
     """
     end_switch, end_is_switch = links.end_switch, links.end_is_switch
     lft, dest_lid, dest_end, cas = routes.lft, routes.dest_lid, routes.dest_end, routes.cas
@@ -183,7 +184,8 @@ def _note(failures, used, kind, switch, end, lid, outcome):
 
 @kernel(steps=lambda links, routes, used, needs: 3 * len(routes.cas) * len(routes.dest_lid), rows=True)
 def depend(links, routes, used, needs):
-    """Collect the dependencies between links on the path of any CA to any destination, with all traffic on one VL.
+    """Collect the dependencies between links on the paths of all CAs to all destinations, with all
+    traffic on one VL.
 
     used bool[links] out: the path of some CA uses the link. needs uint64[links, w] out: bit k = a
     packet on this link waits for the k-th link of the switch at its other end.
@@ -225,13 +227,14 @@ def depend(links, routes, used, needs):
 
 @kernel
 def depend_vl(links, routes, maps, vls, used, needs, dropped):
-    """Like :func:`depend`, for paths of any SL through any SL2VL mapping; channels are ``link * vls + vl``.
+    """Do the same as :func:`depend`, with the SL of each path and any SL2VL mapping. Channels are
+    ``link * vls + vl``.
 
-    used bool[channels]; needs uint64[channels, w] out: bit ``k * vls + vl``. A VL that is not below
-    ``vls`` (15 means discard, IBA 7.6.6) ends the path, also on the last link to a CA. dropped
-    int64[2, n + 2] out counts, by hops, the pairs (to CAs, to switches) that would otherwise
-    arrive. For one destination, a walk stops at a link that another walk with the same SL and VL
-    has already used.
+    used bool[channels]; needs uint64[channels, w] out: bit ``k * vls + vl``. A VL of ``vls`` or
+    higher (15 means discard, IBA 7.6.6) ends the path, even on the last link to a CA. dropped
+    int64[2, n + 2] out counts, by hops, the pairs (to CAs, to switches) whose packets would
+    otherwise arrive. For one destination, a walk stops at a link that another walk with the same SL
+    and VL has already used.
     """
     first, peer, peer_port = links.first, links.peer, links.peer_port
     end_is_switch = links.end_is_switch

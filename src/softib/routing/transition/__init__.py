@@ -1,1 +1,2 @@
-"""Changes of forwarding tables: can a credit loop arise between old and new tables?"""
+"""Changes of forwarding tables: check whether entries of the old and the new tables together can
+form a credit loop."""

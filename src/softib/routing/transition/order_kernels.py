@@ -1,10 +1,10 @@
-"""Dependencies between channels, which are added one at a time if they close no cycle.
+"""Dependencies between channels. Each is added only if it closes no cycle.
 
-The order stays topological as dependencies are added (D. Pearce, P. Kelly, "A dynamic topological
-sort algorithm for directed acyclic graphs", ACM J. Experimental Algorithmics 11, 2007). A
-dependency that is compatible with the order costs one comparison. Any other costs two searches. The
-searches process the links of a switch in words of 64. The matches are put in order by their bits,
-because sorting took as long as searching.
+The order of the channels stays topological when dependencies are added (D. Pearce, P. Kelly, "A
+dynamic topological sort algorithm for directed acyclic graphs", ACM J. Experimental Algorithmics
+11, 2007). A dependency that agrees with the order costs one comparison; any other costs two
+searches. The searches process the links of a switch in words of 64. The channels that they find are
+put in order with bit masks, because sorting took as long as the searches.
 """
 
 import numpy as np
@@ -22,8 +22,9 @@ int32[links]: position of each channel in the order; ``node_at`` is its inverse.
 ADDED dependencies are stored again in two forms for the searches. ``ahead`` uint64[links, words]:
 bit k of a link means that it waits for the k-th link of the switch at its other end. ``behind``
 uint64[links, words]: bit k means that the reverse of the k-th link of the sending switch waits for
-it. :func:`put` and :func:`take` keep all three consistent. ``fwd``, ``bwd``, ``keys`` int32[links],
-``seen`` uint64[switches, words] and ``bits`` uint64[links / 64 + 1] (zeros) are scratch."""
+this link. :func:`put` and :func:`take` keep all three consistent. ``fwd``, ``bwd``, ``keys``
+int32[links], ``seen`` uint64[switches, words] and ``bits`` uint64[links / 64 + 1] (zeros) are
+scratch."""
 
 CYCLE = -1
 ADDED, BLOCKED = 1, 2
@@ -41,7 +42,8 @@ def put(c, vl_state, a, b):
 
 @kernel
 def take(c, vl_state, a, b, left):
-    """Let channel ``a`` no longer wait for ``b``; ``left``: 0, or BLOCKED."""
+    """Remove the dependency of channel ``a`` on ``b``. Its state becomes ``left``: 0, or
+    BLOCKED."""
     v = c.peer[a]
     k, r = b - c.first[v], c.reverse[a] - c.first[v]
     vl_state.present[c.dep_first[a] + k] = left
@@ -79,9 +81,9 @@ def add_dependency(c, vl_state, a, b):
 
 @kernel(shared=True, _nrt=False)
 def _put_before(c, vl_state, a, b):
-    """Move channel ``a``, which is behind ``b``, to a place before it, together with the channels
-    that lead to ``a`` or that ``b`` leads to. Return False if ``b`` leads to ``a``; then nothing
-    changes."""
+    """Move channel ``a``, whose place is after ``b``, to a place before it. Channels between them
+    that lead to ``a``, or that ``b`` leads to, move too. Return False and change nothing if ``b``
+    leads to ``a``."""
     ahead = _ahead(c, vl_state, a, b, vl_state.place[a])
     if ahead < 0:
         return False
@@ -139,7 +141,7 @@ def _ahead(c, vl_state, a, b, upper):
 
 @_ahead.in_python
 def _ahead_by_integers(c, vl_state, a, b, upper):
-    """The same, with the links of a switch as one integer."""
+    """Do the same as :func:`_ahead`, with the links of a switch as one Python integer."""
     fwd, place, first, peer, wanted = vl_state.fwd, vl_state.place, c.first, c.peer, c.owner[a]
     k, start = int(a - first[wanted]), c.owner[b]
     fwd[0] = b
@@ -206,7 +208,7 @@ def _behind(c, vl_state, a, lower):
 
 @_behind.in_python
 def _behind_by_integers(c, vl_state, a, lower):
-    """The same, with the links of a switch as one integer."""
+    """Do the same as :func:`_behind`, with the links of a switch as one Python integer."""
     bwd, place, first, owner, reverse, start = vl_state.bwd, vl_state.place, c.first, c.owner, c.reverse, c.peer[a]
     bwd[0] = a
     seen = {start: 1 << int(reverse[a] - first[start])}
@@ -227,7 +229,8 @@ def _behind_by_integers(c, vl_state, a, lower):
 
 @kernel
 def _reorder(vl_state, ahead, behind):
-    """Give the positions of both sets first to those behind, then to those ahead, each in their previous order."""
+    """Distribute the places of both sets again: first to the channels in ``behind``, then to those
+    in ``ahead``, each in their previous order."""
     fwd, bwd, keys, place, node_at, bits = (
         vl_state.fwd,
         vl_state.bwd,
@@ -290,9 +293,9 @@ def _in_order(vl_state, channels, count, first, last, filled):
 
 @kernel
 def add_from_the_end(c, vl_state, path, length, fresh):
-    """Add the dependencies of a path (channels ``path[:length]``), the last first: all or none.
-    Returns -1 if they are added, otherwise the index of the first channel whose dependency closes a
-    cycle with those behind it.
+    """Add the dependencies of a path (channels ``path[:length]``), the last first: either all or
+    none. Returns -1 if they were added, otherwise the index of the first channel whose dependency
+    closes a cycle with those after it.
 
     A dependency that closes a cycle by itself is BLOCKED from then on, because dependencies are never removed.
     """
@@ -364,7 +367,7 @@ def put_all(c, vl_state, needs):
 
 @put_all.in_python
 def _put_all_by_columns(c, vl_state, needs):
-    """Like :func:`put_all`, with everything but the order as columns."""
+    """Do the same as :func:`put_all`, with all arrays except the order as columns."""
     first, peer, reverse = np.asarray(c.first), np.asarray(c.peer), np.asarray(c.reverse)
     masks = np.ascontiguousarray(needs, "<u8")
     a, k = np.unpackbits(masks.view(np.uint8), axis=1, bitorder="little").nonzero()
@@ -376,7 +379,7 @@ def _put_all_by_columns(c, vl_state, needs):
     waiting = np.bincount(b, minlength=len(needs)).tolist()
     waits_for, ends = b.tolist(), np.bincount(a, minlength=len(needs)).cumsum().tolist()
     order = [channel for channel, count in enumerate(waiting) if not count]
-    for channel in order:  # which grows meanwhile
+    for channel in order:  # the order grows during this loop
         for other in waits_for[ends[channel - 1] if channel else 0 : ends[channel]]:
             waiting[other] -= 1
             if not waiting[other]:

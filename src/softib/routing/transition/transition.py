@@ -1,15 +1,16 @@
 """The stages in which forwarding tables may change, so that no credit loop arises between old and new entries.
 
-Tables change destination outwards (:mod:`softib.sm.tables.lft_order`): a packet that meets a switch
-with its new entry follows new entries to the end. So the links that a packet holds and requests at
-one time are two links of the old tables, two links of the new ones, or, at a switch that has
-changed, an old link to it and a new link from it. If these form no cycle, no intermediate state can
+The tables of a destination change from the destination outwards
+(:mod:`softib.sm.tables.lft_order`), so a packet that reaches a switch with its new entry follows
+new entries to its destination. So the two links that a packet holds and requests at one time are
+two links of the old tables, two links of the new ones, or, at a switch that has changed, an old
+link to it and a new link from it. If these dependencies form no cycle, no intermediate state can
 deadlock (Duato's condition on the union of both).
 
 If paths have SLs (lash, dfsssp, nue, torus-2QoS), packets hold and request links on a VL, and a
 packet keeps its SL on its whole path. SLs change with path records, which senders may keep for any
-time. So packets of every earlier SL use the old and the new tables (:class:`SlUse`); packets of the
-new SLs use only the new tables.
+time. So packets with earlier SLs may use the old and the new tables (:class:`SlUse`), while packets
+with the new SLs use only the new tables.
 
 If changing all destinations at once would close a cycle, they change in stages. Each stage changes
 as many destinations as possible without a cycle in the dependency graph. When packets routed with the
@@ -21,9 +22,9 @@ UPR works channel by channel; this module works destination by destination, as
 Sets of forwarding tables do. (The Double Scheme of Pinkston, Pang and Duato, 2003, needs a second
 set of VLs.)
 
-Some destinations may fit into no stage. They change together at the end; or their packets are
-discarded during the change, as in a static reconfiguration, so that only the dependencies of the
-new tables remain.
+For some destinations, no stage may be possible. They change together at the end, or their packets
+are discarded during the change, as in a static reconfiguration, so that only the dependencies of
+the new tables remain.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ DROPPED, NO_VL = 15, 255
 
 @dataclass(frozen=True)
 class Stages:
-    """``stage`` int32[LIDs]: 1 … ``count`` for LIDs whose entries (or the SLs of whose paths)
-    change, 0 for unchanged LIDs, -1 for LIDs without a stage."""
+    """``stage`` int32[LIDs]: 1 … ``count`` for LIDs whose entries or SLs change, 0 for unchanged
+    LIDs, -1 for LIDs for which no stage is possible."""
 
     stage: np.ndarray
     count: int
@@ -69,10 +70,10 @@ class Stages:
 
 @dataclass(frozen=True)
 class SlUse:
-    """SLs of packets from CAs on a switch to an end port, as bit masks uint16[n_switches, ends] or
-    [1, 1] (all equal). ``before``: the SLs in all path records that senders may still use;
-    ``fresh``: those of the new tables. ``sl2vl`` as :attr:`~softib.routing.engine.Routing.sl2vl`
-    (not None)."""
+    """SLs of packets from CAs on a switch to an end port, as bit masks uint16[n_switches, ends], or
+    [1, 1] if all are equal. ``before``: the SLs in all path records that senders may still use.
+    ``fresh``: the SLs of the new tables. ``sl2vl``: the map of
+    :attr:`~softib.routing.engine.Routing.sl2vl` (not None)."""
 
     before: np.ndarray
     fresh: np.ndarray
@@ -105,7 +106,8 @@ class _Change:
         table, self.vls = _vls(use.sl2vl, sls)
         self.channels, self.state = channels(wide := on_vls(graph, self.vls)), vl_state(wide)
         lids, ends = destinations(graph)
-        # Engines that break cycles by SLs only have to consider packets between CAs, as in softib.routing.proof.verify.
+        # Engines that avoid cycles with SLs only have to consider packets between CAs, as in
+        # softib.routing.proof.verify.
         keep = (lids < new.shape[1]) & (~graph.end_is_switch[ends] | (sls.bit_count() < 2))
         self.lids, self.ends = lids[keep], ends[keep]
         self.others = lids[(lids < new.shape[1]) & ~keep]
@@ -133,8 +135,8 @@ class _Change:
         return SlMasks(*wide, ends.astype(np.int32))
 
     def counts(self, table: np.ndarray, sls: np.ndarray) -> np.ndarray | None:
-        """Count the dependencies of packets by ``table`` and the SLs of ``sls``, int32[dependencies]; return None if
-        they have a cycle."""
+        """Return the number of packets that have each dependency, int32[dependencies], with
+        ``table`` and the SLs of ``sls``. Return None if the dependencies have a cycle."""
         for column in (self.state.present, self.state.ahead, self.state.behind):
             column[:] = 0
         count = np.zeros(len(self.state.present), np.int32)
@@ -143,7 +145,8 @@ class _Change:
         return count if free else None
 
     def by_itself(self) -> np.ndarray | None:
-        """Return the dependencies of the old tables; None if the old or the new tables have a cycle by themselves."""
+        """Return the dependencies of the old tables. Return None if either the old or the new
+        tables alone have a cycle."""
         if self.counts(self.new, self.use.fresh) is None:
             return None
         return self.counts(self.old, self.use.before)
@@ -156,8 +159,8 @@ class _Change:
 
 
 def transition_stages(graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse = ONE_VL) -> Stages | None:
-    """Return stages of the change from ``old`` to ``new`` (uint8[n_switches, any width], of equal
-    width); None if one of them has a credit loop by itself.
+    """Return the stages of the change from ``old`` to ``new`` (uint8[n_switches, any width], of
+    equal width). Return None if either of them alone has a credit loop.
 
     Entries that lead nowhere drop their packets. If paths have several SLs, only packets between
     CAs are considered, and switches' own LIDs change in the first stage.
@@ -195,9 +198,9 @@ def transition_stages(graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use:
 def transition_loop(
     graph: SwitchGraph, old: np.ndarray, new: np.ndarray, use: SlUse = ONE_VL
 ) -> list[tuple[int, int, int]] | None:
-    """Return a cycle of links, (switch, port, VL) each, that can arise if all entries change at
-    once from ``old`` to ``new`` (uint8[n_switches, any width], of equal width). None if there is
-    none, or if the old or the new tables have a cycle by themselves."""
+    """Return a cycle of links, each a (switch, port, VL), that can occur if all entries change at
+    once from ``old`` to ``new`` (uint8[n_switches, any width], of equal width). Return None if no
+    cycle can occur, or if either the old or the new tables alone have a cycle."""
     change = _Change(graph, old, new, use)
     if change.by_itself() is None:
         return None

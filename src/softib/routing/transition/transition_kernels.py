@@ -1,4 +1,4 @@
-"""Which destinations may change their forwarding entries together, by the dependencies of their
+"""Find destinations whose forwarding entries may change together, from the dependencies of their
 packets during the change."""
 
 import numpy as np
@@ -7,9 +7,9 @@ from softib.jit import inner, kernel, table
 from softib.routing.transition.order_kernels import ADDED, add_dependency, put, take
 
 OLD, MIXED, NEW, PASSING = 0, 1, 2, 3
-"""Kinds of dependencies. Kinds of dependencies. OLD: within the old table. MIXED: from an old link to a switch that has
-changed.
-NEW: within the new table. PASSING: within the new table, only behind such a switch."""
+"""Kinds of dependencies. OLD: within the old table. MIXED: from an old link to a link of the new
+table, at a switch that has changed. NEW: within the new table. PASSING: within the new table, but
+only after such a switch."""
 
 Net = table("Net", "at peer out_port peer_port sl2vl vls switch port")
 """``at`` int32[switches, 256]: link row of a port, negative for none. ``peer``, ``out_port``,
@@ -38,8 +38,7 @@ def vl_of(net, e, s, came, sl):
 
 @inner
 def _mark(seen, touched, c, sl):
-    """Mark the channel as visited with this SL; return whether it was visited before. It is marked
-    as visited."""
+    """Return whether the channel was already visited with this SL. Mark it as visited."""
     bit = np.uint16(1 << sl)
     if seen[c] & bit:
         return True
@@ -63,8 +62,8 @@ def _channel(net, table, lid, s, came, sl):
 
 @inner
 def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
-    """Follow the new table (one VL: nothing is dropped) from switch ``s``, which packets entered
-    through port ``came`` and channel ``held`` (-1: from a host). Returns the number of
+    """Follow the new table from switch ``s``, which packets entered through port ``came`` and
+    channel ``held`` (-1: from a host). With one VL, no packet is dropped. Returns the number of
     dependencies.
     """
     vls = net.vls[0]
@@ -84,7 +83,8 @@ def new_path(kind, lid, sl, s, came, held, new, net, marks, n):
 
 @inner
 def old_path(lid, sl, s, came, old, new, net, marks, n):
-    """Follow the old table, and the new one from each switch whose entry changes. Returns as :func:`new_path`."""
+    """Follow the old table, and from each switch whose entry changes, the new table. Returns the
+    number of dependencies."""
     held, vls = np.int64(-1), net.vls[0]
     while True:
         if held >= 0 and old[s, lid] != new[s, lid]:
@@ -197,9 +197,10 @@ def start_counts(c, vl_state, count, tables, lids, net, sls, marks):
 
 @kernel
 def one_stage(c, vl_state, count, tables, lids, net, sls, marks, number, stage):
-    """Put ``lids`` whose ``stage`` (int32[lids]) is 0 into stage ``number``, as long as no cycle closes among entries
-    that have changed, that change in this stage, and that change later. Then remove the dependencies of the old entries
-    of this stage. Returns the number of its LIDs."""
+    """Assign those of ``lids`` whose ``stage`` (int32[lids]) is 0 to stage ``number``, as long as
+    no cycle closes among entries that have changed, that change in this stage, and that change
+    later. Then remove the dependencies of the old entries of this stage. Returns the number of LIDs
+    in this stage."""
     out = marks.out
     placed = 0
     for i in range(lids.shape[0]):

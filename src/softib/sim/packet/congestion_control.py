@@ -1,5 +1,5 @@
-"""Congestion controls of RoCE: softib's own, and those of installed packages (entry points of the
-group ``softib.congestion_control``).
+"""Congestion controls of RoCE: those of softib, and those of installed packages (entry points of the group
+``softib.congestion_control``).
 
 A congestion control consists of named columns (one row per flow), options with defaults, and
 compiled kernels that work on these columns and replace the transport's hooks
@@ -66,22 +66,21 @@ class CongestionControl:
     """A congestion control.
 
     ``flow``: columns of a flow, in kernels ``state.cc[stream]``. The stream is 2 × queue pair, + 1
-    for its responses to READs. They start at zero, or at the value of the option that ``first``
-    maps the column to. ``options``: columns of ``net.cc``, float64, by name. If ``settings`` is
-    given, ``derived`` computes its columns from the options and the hosts' rate in Gb/s.
+    for its responses to READs. A column starts at zero, or, if ``first`` maps it to an option, at the value of this
+    option. ``options`` become columns of ``net.cc`` (float64). If ``settings`` is given, ``derived`` computes its
+    columns from the options and the hosts' rate in Gb/s.
 
     Kernels, each described by the hook of its name: ``window``, ``acknowledged``, ``lost``;
     ``paced_until(net, state, stream, start, end)``: when the stream may send again after a packet
     that was on the wire from ``start`` to ``end`` (0: at once; called again at acknowledgements);
     ``notice(net, state, port, k)``: the marked packet ``k`` reached the receiver, which may answer
     with a CNP (it returns ``port``, or -1); ``noticed(net, state, port, stream, now)``: a CNP reached
-    the sender; ``path(net, state, k, switch, paths)``: return the path of packet ``k`` among the
-    equal ``paths``.
+    the sender; ``path(net, state, k, switch, paths)``: return which of the ``paths`` equal-cost paths packet ``k``
+    takes at ``switch``.
 
     ``reorders``: the receiver takes packets in any order. ``marks``: switches mark packets (ECN).
-    ``package``: the distribution that it comes from, "" for softib's own congestion controls.
-    ``together``: code that is compiled for several congestion controls; ``settings`` select one at
-    run time.
+    ``package``: the distribution that provides it, "" for those of softib. ``together``: code that is compiled once for
+    several congestion controls; ``settings`` select one at run time.
     """
 
     name: str

@@ -14,9 +14,8 @@ SMP, GMP = 30, 31
 """Kinds of packet: a MAD on VL15, a MAD on a data VL."""
 LAST_OF_MESSAGE, FECN, ASKS_ACK, OUT_OF_ORDER, BAD, COPY, ECN_ECHO = 1, 2, 4, 8, 16, 32, 64
 """Marks of a packet. BAD: a bit is wrong; its sender may have ended it with EBP, the delimiter of a
-bad packet. COPY: it waits in a switch; ``behind`` is the packet that holds its place in the buffer
-and counts the copies in ``out``. ECN_ECHO: an acknowledgement, over Ethernet, of a marked
-packet."""
+bad packet. COPY: a copy that waits in a switch; its ``behind`` is the packet that occupies the receive buffer for all
+copies and counts them in ``out``. ECN_ECHO: an acknowledgement of a marked packet, over Ethernet."""
 CUT = 1 << 20
 """Mark of a packet: the cable was pulled, or its node lost its power, while the packet was in
 transit."""
@@ -37,8 +36,8 @@ priority << 1, | 1 if it pauses). ETHERNET_TIMER: a pause must be requested agai
 priority), or a delayed acknowledgement is due (payload: 16 + queue pair)."""
 MANAGE, AGENT = 13, 14
 """Kinds of event of the management plane. MANAGE: a packet on VL15 is at a port (or a cut packet
-disappears). AGENT: a management processor has finished a MAD. They are in the heap of timeouts,
-like the end of a MAD on a data VL."""
+disappears). AGENT: a management processor has finished a MAD. These events are in the heap of timeouts, and so is the
+event that finishes a MAD on a data VL."""
 ENTER = 15
 """Kind of event: a packet for the switch itself has fully arrived at its ingress port."""
 BUCKETS = 1 << 17
@@ -49,14 +48,14 @@ MARGIN = 64
 """Number of rows of each pool that one event may allocate."""
 
 DONE, MORE, STUCK, GROW, TIME_OVER, GOES_ON = range(6)
-"""Return values of the loop. DONE: every message is done. MORE: call again. STUCK: nothing can
-move. GROW: a pool is nearly empty. TIME_OVER: the time limit is reached. GOES_ON: continue."""
+"""Return values of the loop. DONE: every message is done. MORE: call again. STUCK: no packet can ever move again. GROW:
+a pool is nearly empty. TIME_OVER: the time limit is reached. GOES_ON: continue."""
 MANAGED = 7
-"""Return value of the loop: a MAD waits in the inbox."""
+"""Another return value of the loop: a MAD waits in the inbox."""
 
 STARVED, STALLED, DISCARDED = 1, 2, 4
 """Bits of ``State.vl.waits``. STARVED: the VL waits for a credit. STALLED: it is stalled.
-DISCARDED: HOQLife discarded a packet, and no packet was sent since then."""
+DISCARDED: since the last packet was sent, HOQLife has discarded one."""
 WRAP = 4095
 """Modulus of FCTBS and FCCL, which have 12 bits (IBA chapter 7, flow control)."""
 VL15 = 15
@@ -64,9 +63,9 @@ VL15 = 15
 NEEDS_RECEIVE, HAS_RECEIVE = -1, -2
 """Values of ``State.message.receive`` for UC and UD. HAS_RECEIVE - (m + 1): message m took the next receive."""
 WINDOW_PACKETS = 1024
-"""Distance from the expected packet up to which a receiver places packets out of order."""
+"""A receiver places packets out of order if their PSN is at most this far from the expected one."""
 BOUND_SLOTS = 256
-"""Number of flows that a switch remembers (adaptive routing, BOUNDED)."""
+"""Number of flows whose port a switch stores (adaptive routing, BOUNDED)."""
 
 INTERRUPTED = -1
 """Status of a run that Ctrl-C ended, in addition to the statuses of the loop."""

@@ -3,8 +3,8 @@
     outcome = run(fabric, messages)
 
 Credits by VL, virtual output queues, VL arbitration, cut-through, HOQLife and lifetime, PSNs,
-acknowledgements and retries: each is a kernel of :mod:`softib.sim.packet.kernels` and follows the
-tables that a subnet manager wrote. The fabric is not changed.
+acknowledgements and retries: a kernel of :mod:`softib.sim.packet.kernels` implements each, and follows the tables that
+a subnet manager wrote. A run does not change the fabric.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def loop_of(network: str, control: Compiled) -> Any:
 
 
 def _common() -> dict[Any, Any]:
-    """Return kernels of Ethernet's links and switches."""
+    """Return the replaced kernels that RoCE and TCP have in common: those of links and switches."""
     from softib.sim.packet.kernels.ethernet import ethernet_switch, pfc
     from softib.sim.packet.kernels.link import credits
     from softib.sim.packet.kernels.switch import switch
@@ -84,7 +84,7 @@ def _common() -> dict[Any, Any]:
 
 
 def _tcp() -> dict[Any, Any]:
-    """Return kernels of sockets and the operating system's stack."""
+    """Return the replaced kernels that only TCP has: those of sockets and of the operating system's stack."""
     from softib.sim.packet.kernels.engine import loop
     from softib.sim.packet.kernels.ethernet import tcp, tcp_receive
     from softib.sim.packet.kernels.hca import hca, messages
@@ -118,9 +118,8 @@ def run(
     """Send ``messages`` through ``fabric``; return when each arrived, and the counters of every
     port.
 
-    ``path_sl`` uint8[messages] is the SL of each message's path record, for messages without an SL.
-    Without it these messages use SL 0, and the outcome has a note. Raises :class:`InputError` for
-    impossible messages and a fabric without links.
+    ``path_sl`` uint8[messages]: SLs of the path records; messages without an SL use them. Without ``path_sl`` they use
+    SL 0, and the outcome has a note. Raises :class:`InputError` for impossible messages and a fabric without links.
     """
     options = options or PacketOptions()
     sampler = Sampler(options.sample_ps) if options.sample_ps else None
@@ -146,9 +145,9 @@ def _discarded(s: Any) -> int:
 def _dissolved(
     fabric: Fabric, messages: Messages, options: PacketOptions, path_sl: np.ndarray | None
 ) -> tuple[tuple[int, int], ...]:
-    """Return the (port, VL) of the cycle of buffers that discards dissolved. Empty if congestion
-    alone caused the discards: without lifetimes, the same run reaches the same state, and it stops
-    there only if it has a cycle."""
+    """Return the (port, VL) of the cycle of buffers that ended because packets were discarded. To find it, the run is
+    repeated without lifetimes: it stops for ever if there is a cycle. The result is empty if the discards were due to
+    congestion only."""
     plain = replace(options, sample_ps=0, watch_ports=(), watch_messages=())
     from softib.sim.packet.standstill import waiting_cycle
 
@@ -178,8 +177,8 @@ def execute(
     sampler: Sampler | None = None,
     lifetimes: bool = True,
 ) -> Execution:
-    """Execute :func:`run` up to the tables, and return these. Without ``lifetimes`` no packet is
-    discarded for its age."""
+    """Execute a run (:func:`run`) and return its tables. If ``lifetimes`` is False, no packet is discarded for its
+    age."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = service_levels(messages, path_sl)
@@ -259,7 +258,7 @@ def _start(net: Any, state: Any) -> None:
 
 
 def outcome_of(net: Any, s: Any, m: Messages, status: int, notes: tuple[str, ...]) -> Outcome:
-    """Return the outcome, from the tables of a run and the loop's last result."""
+    """Return the outcome of a run from its tables and the last return value of the loop (``status``)."""
     from softib.sim.packet.standstill import standstill_notes, waiting_cycle
 
     n, reg = len(m), s.reg

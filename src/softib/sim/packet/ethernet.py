@@ -1,5 +1,5 @@
-"""A fabric as Ethernet: the same switches, cables and hosts; thresholds, equal-cost paths and
-settings become tables of the packet layer."""
+"""A fabric as Ethernet, with the same switches, cables and hosts: thresholds, equal-cost paths and settings as tables
+of the packet layer."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ FIGURES = ("pause_frames_sent", "pause_frames_received", "paused_ps", "tail_drop
 """Figures summed over the priorities of a port."""
 
 COLUMNS = {"pause_frames_sent": "pauses_sent", "pause_frames_received": "pauses_received"}
-"""Figures whose column in ``State.queue`` has a different name."""
+"""Names of the columns of ``State.queue`` whose figure has a different name."""
 
 
 def port_figures(net: Any, s: Any, end_ps: int) -> dict[str, np.ndarray]:
     """Return figures by port (int64[ports]) of a run that ended at ``end_ps``: ``pause_frames_sent``
     and ``_received``, ``paused_ps`` (of all priorities, including pauses not yet ended),
-    ``tail_drops``, ``headroom_drops``, ``ecn_marked``, ``peak_queue`` (the longest egress queue of a
-    priority, bytes), ``mean_queue`` (over the run), ``gbps`` of the link (float64), ``cpu_send_ps`` and
+    ``tail_drops``, ``headroom_drops``, ``ecn_marked``, ``peak_queue`` (bytes of the longest egress queue of a
+    priority), ``mean_queue`` (its mean over the run), ``gbps`` of the link (float64), ``cpu_send_ps`` and
     ``cpu_receive_ps`` of the port's host."""
     vls = int(net.opt.vls)
     q = s.queue.reshape(-1, vls)
@@ -91,7 +91,7 @@ US, NS = 1_000_000, 1000
 
 
 def no_ethernet_net() -> dict[str, np.ndarray]:
-    """Return the fields of :data:`~softib.sim.packet.tables.Net` without Ethernet."""
+    """Return the Ethernet fields of :data:`~softib.sim.packet.tables.Net` for a run over InfiniBand."""
     return {
         "ethernet": tables.SETTINGS.zeros(1),
         "cc": built_in.SETTINGS.zeros(1),
@@ -104,7 +104,7 @@ def no_ethernet_net() -> dict[str, np.ndarray]:
 
 
 def no_ethernet_state() -> dict[str, np.ndarray]:
-    """Return the fields of :data:`~softib.sim.packet.tables.State` without Ethernet."""
+    """Return the Ethernet fields of :data:`~softib.sim.packet.tables.State` for a run over InfiniBand."""
     return {
         "queue": tables.QUEUE.zeros(1),
         "cc": built_in.FLOW.zeros(1),
@@ -116,8 +116,8 @@ def no_ethernet_state() -> dict[str, np.ndarray]:
 
 
 def ethernet_state(net: Any, network: str, control: CongestionControl, packets: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the fields of :data:`~softib.sim.packet.tables.State` before the first event;
-    ``packets`` of each queue pair."""
+    """Return the Ethernet fields of :data:`~softib.sim.packet.tables.State` before the first event. ``packets``: number
+    of packets of each queue pair."""
     ports, vls, queue_pairs = len(net.port), int(net.opt.vls), len(packets)
     fields = no_ethernet_state()
     if network == "roce":
@@ -138,8 +138,8 @@ def ethernet_state(net: Any, network: str, control: CongestionControl, packets: 
 def ethernet_net(
     fabric: Fabric, network: str, options: EthernetOptions, port: np.ndarray, opt: Any, seed: int
 ) -> dict[str, np.ndarray]:
-    """Return the fields of :data:`~softib.sim.packet.tables.Net`. It changes ``port`` and ``opt``: rates, latencies,
-    the gap between frames, and no lifetimes."""
+    """Return the Ethernet fields of :data:`~softib.sim.packet.tables.Net`. In ``port`` and ``opt``, set rates,
+    latencies and the gap between frames, and remove lifetimes."""
     linked = port["fs"] > 0
     gbps = np.divide(8e6, port["fs"], out=np.zeros(len(port)), where=linked)
     host = float(np.median(gbps[linked & (port["kind"] == constants.END_PORT)])) if linked.any() else 1.0
@@ -229,8 +229,8 @@ def _fs(gbps: float) -> float:
 def _buffers(
     network: str, o: EthernetOptions, port: np.ndarray, gbps: np.ndarray, memory: np.ndarray, sizes: tuple[int, int]
 ) -> np.ndarray:
-    """Return ``Net.buffer``; ``memory`` is the switch's in bytes; ``sizes`` are the bytes of a
-    frame and the number of priorities.
+    """Return ``Net.buffer``. ``memory``: bytes of the switch's memory; ``sizes``: bytes of a frame, and number of
+    priorities.
 
     Headroom: a pause frame waits for the frame that is being sent, crosses the cable, and takes
     effect. Until then the other end keeps sending: bytes on the cable arrive, and a frame that has
@@ -260,8 +260,8 @@ def _buffers(
 
 
 def _paths(fabric: Fabric, port: np.ndarray, wanted: bool) -> dict[str, np.ndarray]:
-    """Return ``ecmp``, ``next_hops``, ``next_hop`` and ``leaf``: the ports on shortest paths from
-    every switch to every other one that has end ports."""
+    """Return ``ecmp``, ``next_hops``, ``next_hop`` and ``leaf``: the ports on the shortest paths from every switch to
+    every other switch that has end ports."""
     if not wanted or not fabric.sizes.switches:
         nothing = no_ethernet_net()
         return {name: nothing[name] for name in ("ecmp", "next_hops", "next_hop")} | {"leaf": np.full(1, -1, np.int32)}

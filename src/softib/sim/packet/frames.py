@@ -1,9 +1,9 @@
 """Packets of a run as the frames that cables carried, LRH to VCRC, for captures (``--pcap``).
 
-The engine has no Q_Keys, R_Keys, GIDs and addresses, so frames contain fixed, invented ones; payload is zeros. A queue
-pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its source and the next one at its destination. PSNs begin
-at 0. A congestion notice is an acknowledgement with BECN (IBA annex A10). MADs are those sent in the run: a directed
-MAD shows its hop pointer and return path on each link. Their PSNs are invented.
+The engine has no Q_Keys, R_Keys, GIDs and memory addresses, so frames contain fixed, invented ones; payload is zeros. A
+queue pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its source, and this number plus 1 at its destination.
+PSNs begin at 0. A congestion notice is an acknowledgement with BECN (IBA annex A10). MADs have the bytes with which
+they crossed the link, so a directed MAD shows its hop pointer and return path there. PSNs of MADs are invented.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ PS_PER_NS, PS_PER_US = 1000, 1_000_000
 BATCH = 20_000
 """Frames built at a time."""
 BASE = np.array([Operation.WRITE_FIRST, Operation.SEND_FIRST, Operation.READ_REQUEST, Operation.FETCH_ADD], np.int64)
-"""By :class:`~softib.sim.messages.Opcode`: the first request."""
+"""By :class:`~softib.sim.messages.Opcode`: BTH opcode of the first packet of its request."""
 SERVICES = np.array([Service.RC, Service.UC, Service.UD], np.int64)
-"""By :class:`~softib.sim.messages.Transport`."""
+"""Service of each :class:`~softib.sim.messages.Transport`."""
 WITH_IMM = (Operation.WRITE_LAST_WITH_IMM, Operation.WRITE_ONLY_WITH_IMM)
 WITH_RETH = (Operation.WRITE_FIRST, Operation.WRITE_ONLY, Operation.WRITE_ONLY_WITH_IMM, Operation.READ_REQUEST)
 WITH_AETH = (
@@ -85,7 +85,7 @@ class Tap:
 
 
 def tap(log: PacketLog, ports: Sequence[int]) -> Tap:
-    """Return the frames that ``ports`` sent and received, by the time of their first byte."""
+    """Return the frames that ``ports`` sent and received, sorted by the time of their first byte."""
     parts: list[tuple[np.ndarray, ...]] = []
     for number, port in enumerate(ports):
         peer = int(log.net_port["peer"][port])
@@ -120,7 +120,7 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
 
 
 def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield ``(rows, uint8[n, octets])``: packets of one opcode and size together, MADs last."""
+    """Yield ``(rows, uint8[n, octets])``, one item for the packets of each opcode and size; MADs come last."""
     managed = np.flatnonzero(log.mad[rows] >= 0)
     if len(managed):
         plain = np.flatnonzero(log.mad[rows] < 0)
@@ -132,7 +132,7 @@ def frames(log: PacketLog, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.nd
 
 
 def _mads(log: PacketLog, rows: np.ndarray) -> np.ndarray:
-    """Return MADs as packets between QPs 0, or QPs 1 (IBA chapter 13)."""
+    """Return the frames of MADs, which are sent between QPs 0, or between QPs 1 (IBA chapter 13)."""
     smp = log.what[rows] == constants.SMP
     qp = np.where(smp, SMI_QP, GSI_QP)
     mads, slid, dlid = log.mads[log.mad[rows]], log.entered[rows], log.dlid[rows]
@@ -187,8 +187,7 @@ def _lrh(log: PacketLog, rows: np.ndarray, m: np.ndarray, octets: int) -> np.nda
 
 
 def _grh(log: PacketLog, rows: np.ndarray, octets: int) -> np.ndarray:
-    """Write the GRH that all packets for a group have (IBA chapter 10, multicast); GIDs are derived
-    from LIDs."""
+    """Write the GRH of multicast packets (IBA chapter 10, multicast); its GIDs are derived from the LIDs."""
     slid = log.qp["back_lid"][log.stream[rows] >> 1]
     return GRH.pack(
         ip_ver=6,

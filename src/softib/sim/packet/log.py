@@ -29,9 +29,10 @@ class PacketLog:
       for each kind.
     * ``stream`` is 2 × queue pair, + 1 for packets from its destination (-1: a MAD).
     * ``psn`` does not wrap.
-    * ``net_port``, ``qp``, ``order`` and ``message`` are tables of the engine. If links change, ``net_port`` holds
-      the peer at the other end of the cable.
-    * ``mads`` uint8[…, 256]: the MADs that were sent, hop by hop, and ``mad`` the row there (-1: none).
+    * ``net_port``, ``qp``, ``order`` and ``message`` are tables of the engine. In runs in which links change, the
+      ``peer`` in ``net_port`` is the port at the other end of the cable, whether the link is up or not.
+    * ``mads`` uint8[…, 256]: the bytes of each MAD as it was sent at each hop; ``mad``: the row in ``mads`` (-1: not a
+      MAD).
     """
 
     kind: np.ndarray
@@ -59,7 +60,7 @@ class PacketLog:
 
     @classmethod
     def of(cls, net: Any, s: Any, net_port: np.ndarray | None = None) -> PacketLog:
-        """Return the log of a run; pass ``net_port`` if ``net.port`` does not apply to the whole run."""
+        """Return the log of a run. Pass ``net_port`` if ``net.port`` changed during the run."""
         written = s.log[1 : 1 + int(s.reg.log_rows)]
         rows, mad, mads = _without_mads(written)
         fields, flow = rows["fields"], rows["flow"]
@@ -94,8 +95,8 @@ class PacketLog:
         return len(self.kind)
 
     def message_of(self, rows: np.ndarray) -> np.ndarray:
-        """Return the message that each packet belongs to, or whose packet it answers (row
-        of the messages)."""
+        """Return the message (row) of each packet; for an acknowledgement, the message of the packet that it
+        acknowledges."""
         q, psn = self.stream[rows] >> 1, self.psn[rows]
         of_order = self.message[self.order]
         key = (of_order["qp"] << 32) + of_order["psn"]
@@ -105,8 +106,8 @@ class PacketLog:
 
 
 def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Split the log's rows, some of which hold bytes of the MAD before them: return (rows of packets, ``PacketLog.mad``
-    of each, ``PacketLog.mads``)."""
+    """Separate the log's rows of packets from rows with bytes of MADs, each of which follows the row of its packet.
+    Return (rows of packets, ``PacketLog.mad`` of each, ``PacketLog.mads``)."""
     octets = (written["place"] & 15) == constants.LOG_MAD
     values = constants.LOG_MAD_ROWS * constants.LOG_MAD_VALUES
     held = np.ascontiguousarray(written["mad"][octets], "<i8").reshape(-1, values)
@@ -116,8 +117,8 @@ def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _ends(qp: np.ndarray, n: int) -> np.ndarray:
-    """Return the end of each queue pair's messages; ``END_MESSAGE`` may be smaller after an
-    error."""
+    """Return the position after the last message of each queue pair. The column ``end_message`` does not have it after
+    an error."""
     return np.append(qp["first_message"][1:], n)
 
 

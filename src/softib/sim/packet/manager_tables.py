@@ -1,6 +1,5 @@
-"""Settings written by managers, as tables of the packet layer: congestion control, adaptive
-routing, multicast groups, aggregation nodes; and the times at which members of a group receive its
-messages."""
+"""Tables of the packet layer made from settings that managers wrote: congestion control, adaptive routing, multicast
+groups, aggregation nodes. Also the times at which members of a group receive its messages."""
 
 from __future__ import annotations
 
@@ -42,9 +41,8 @@ __all__ = [
 
 
 def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DeviceProfile) -> None:
-    """For runs with reductions: set ``opt[AGGREGATES]`` and, for each aggregation node, its link
-    (both ends are inside the switch) and the cost of reducing. The node accepts data at the
-    combined rate of all ports of its switch."""
+    """For a run with reductions, set ``opt.aggregates`` and, for each aggregation node, the rate of its link to the
+    switch and the time to reduce a packet. The node accepts data at the combined rate of all ports of its switch."""
     if not m.reduces.any() or not fabric.sizes.sharps:
         return
     net.opt.aggregates = 1
@@ -60,8 +58,8 @@ def aggregation_columns(fabric: Fabric, net: Any, m: Messages, profile: DevicePr
 
 
 def inside_links(net: Any) -> np.ndarray:
-    """Return both ends of the links between switches and the aggregation nodes inside them (rows of
-    ports), for runs with reductions: link training does not determine their rates and buffers."""
+    """Return both ends of the links between switches and the aggregation nodes inside them (rows of ports). Empty for a
+    run without reductions. Link training does not determine the rates and buffers of these ports."""
     nodes = np.flatnonzero(net.rare["reduce_fs"] > 0)
     return np.concatenate([nodes, net.port["peer"][nodes].astype(np.int64)])
 
@@ -70,8 +68,8 @@ def group_tables(
     fabric: Fabric, ends: np.ndarray, m: Messages, options: PacketOptions, opt: Any
 ) -> dict[str, np.ndarray]:
     """Return ``mft``, ``group_first`` and ``group_port`` of :data:`~softib.sim.packet.tables.Net`;
-    set ``opt[MULTICAST]``. Raises :class:`InputError` for a group without an MLID, or with FIFO
-    inputs, which do not support copies.
+    set ``opt[MULTICAST]``. Raises :class:`InputError` for a group without an MLID, and if inputs are FIFOs, which do
+    not support copies.
     """
     used = [m.groups[g - 1] for g in np.unique(m.group[m.group > 0]).tolist()]
     if not used:
@@ -95,9 +93,8 @@ def group_tables(
 
 
 def mark_messages(message: np.ndarray, m: Messages) -> int:
-    """Fill ``M_LID``, ``M_GROUP`` and ``M_DELIVERY`` of messages for groups; return rows of
-    ``State.delivery``. Raises :class:`InputError` if a message waits for a datagram that its source
-    does not receive.
+    """Fill the columns ``lid``, ``group`` and ``delivery`` of messages for groups; return the number of rows of
+    ``State.delivery``. Raises :class:`InputError` if a message waits for a datagram that its source does not receive.
     """
     rows = np.flatnonzero(m.group > 0)
     if not len(rows):
@@ -118,8 +115,8 @@ def mark_messages(message: np.ndarray, m: Messages) -> int:
 
 
 def deliveries_of(net: Any, s: Any, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for message ``i``, which is for a group: its members' ports, when each received it
-    (ps, -1: never), and how many times."""
+    """Return three arrays for message ``i``, which is for a group: the ports of the group's members, the time at which
+    each received the message (ps, -1: never), and how many times it did."""
     group = int(s.message["group"][i]) - 1
     first, end = int(net.group_first[group]), int(net.group_first[group + 1])
     rows = s.delivery[int(s.message["delivery"][i]) :][: end - first]
@@ -144,11 +141,10 @@ US = 1_000_000
 
 
 def congestion_tables(fabric: Fabric, blocks: np.ndarray, wanted: bool, opt: Any) -> dict[str, np.ndarray]:
-    """Return ``marking``, ``throttling`` and ``cct`` of :data:`~softib.sim.packet.tables.Net`; set
-    ``opt[CC]`` if a switch marks. Threshold ``w`` of 1 to 15 means (16 - w) sixteenths of the
-    receive buffer of a VL. Annex A10 requires uniformly decreasing values and leaves their choice
-    to the switch. A table entry is shift (2 bits) and multiplier (14): the flow waits for
-    multiplier / 2^shift packet times.
+    """Return ``marking``, ``throttling`` and ``cct`` of :data:`~softib.sim.packet.tables.Net`; set ``opt.cc`` if a
+    switch marks. Threshold ``w`` of 1 to 15 means (16 - w) sixteenths of the receive buffer of a VL. (Annex A10
+    requires that the thresholds decrease uniformly, and leaves their sizes to the switch.) An entry of the congestion
+    control table is a shift (2 bits) and a multiplier (14 bits): the flow waits for multiplier / 2^shift packet times.
     """
     empty = {
         "marking": MARKING.zeros(1),
@@ -191,8 +187,7 @@ def _marking(fabric: Fabric, blocks: np.ndarray) -> np.ndarray:
 
 def adaptive_tables(fabric: Fabric, options: PacketOptions, opt: Any) -> dict[str, Any]:
     """Return ``ar_lft``, ``ar_group``, ``ar_on`` and ``ageing`` of
-    :data:`~softib.sim.packet.tables.Net`; set ``opt[AR]`` if a switch routes adaptively, and
-    ``opt[PLACEMENT]``."""
+    :data:`~softib.sim.packet.tables.Net`; set ``opt.ar`` if a switch routes adaptively, and ``opt.placement``."""
     f = fabric
     if not (options.adaptive_routing and f.sizes.switches):
         return _no_adaptive()

@@ -1,5 +1,5 @@
-"""Copies of the moving state of a packet-layer run at one time, for comparison: packets, events and credits by content,
-not by their rows in pools."""
+"""Copies of all values of a packet-layer run that change, taken at one time so that two times can be compared. Packets,
+events and credits are copied by content, because their rows in pools differ."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ TIMES = {
     "rc": ("progress", "back_fetched", "back_not_before"),
     "bound": ("sent_at",),
 }
-"""Columns that hold times; from one period to the next, each time stays or moves with the period."""
+"""Columns that hold times. If a run repeats, each time is either the same one period later, or later by one period."""
 FETCHED = ("dma_free", "fetched", "back_fetched")
-"""Columns of :data:`TIMES` that advance more slowly than the period if memory is faster than the link. All data of the
-last period was fetched before it began, so these times limit nothing."""
+"""Columns of :data:`TIMES` that advance by less than a period if memory is faster than the link. If all data of the
+last period was fetched before the period began, these times do not limit the run, and need not repeat."""
 COUNTS = {
     "port": COUNTERS,
     "rare_count": ("remote_errors", "rnr_naks", "multicast_xmit", "multicast_rcv"),
     "by_sl": ("sent", "received"),
     "vl_wait": ("ticks",),
 }
-"""Columns that only count."""
+"""Columns that are counters, and do not affect the run."""
 CREDITS = ("fctbs", "fccl")
 """Columns of ``State.vl`` that count credits, modulo 4096."""
 SEQUENCE = {"qp": ("next_psn",), "rc": ("expected", "acked", "response_psn"), "unreliable": ("expected",)}
-"""Columns that move by packets of a queue pair."""
+"""Columns that increase by the number of packets that a queue pair sends in a period."""
 ORDER = {"qp": ("current_message", "done_message", "rx_message"), "rc": ("response", "response_end")}
-"""Columns that move by messages of a queue pair."""
+"""Columns that increase by the number of messages that a queue pair sends in a period."""
 LISTS = {"vl": ("credits", "last_credit"), "vl_more": ("control", "last_control"), "voq": ("head", "tail")}
 """Columns that are rows of pools, which differ between periods; the contents of these rows are compared."""
 SAME = (
@@ -57,14 +57,14 @@ SAME = (
     "bound",
     "voq",
 )
-"""Tables whose remaining columns stay as they are."""
+"""Tables whose remaining columns must have the same values one period later."""
 OF_PACKETS = (constants.ARRIVE, constants.RECEIVE, constants.ENTER)
 """Kinds of event whose payload is a packet."""
 
 
 @dataclass
 class Moment:
-    """Copies of the whole moving state at one time."""
+    """Copies of all values that change during a run, at one time."""
 
     at: int
     ended: tuple[int, int]
@@ -81,7 +81,8 @@ class Moment:
 
 
 def moment(state: Any, at: int, phases: bool) -> Moment:
-    """Copy the moving state in ``state``, with that of the messages in ``phases``."""
+    """Return a copy of all values in ``state`` that change, at the time ``at``. With ``phases``, the copy includes the
+    messages."""
     reg = state.reg
     tables = {name: getattr(state, name).copy() for name in sorted({*SAME, *COUNTS})}
     posted, moving = _events(state)
@@ -122,7 +123,8 @@ def pending(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def live(state: Any, times: np.ndarray, events: np.ndarray) -> np.ndarray:
-    """Return which events have an effect: of several events at which a port checks its queues, only the armed one."""
+    """Return which events have an effect. If a port has several LOOK events, only the one whose time is in ``armed``
+    has."""
     looks = (events >> 28 & 15) == constants.LOOK
     port = np.where(looks, events >> 32, 0)
     return ~looks | (state.port["armed"][port] == times + 1)
@@ -171,9 +173,9 @@ def chains(first: np.ndarray, following: Any) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _queued(state: Any) -> np.ndarray:
-    """Return the packets that wait in queues of switches and the acknowledgements that wait in end ports: of each its
-    queue (below 0 for end ports), position in it, row, and contents. These acknowledgements have not
-    yet been on a link."""
+    """Return the packets that wait in queues of switches, and the acknowledgements that wait in end ports (these have
+    not yet been on a link): for each, its queue (below 0 for end ports), its position there, its row, and its
+    contents."""
     parts = []
     for at_port, first in ((False, state.voq["head"]), (True, state.vl_more["control"])):
         queue, place, k = chains(first, state.packet["next"])
@@ -187,7 +189,7 @@ def _queued(state: Any) -> np.ndarray:
 
 
 def _credits(state: Any) -> np.ndarray:
-    """Return credits in transit after the first two of a port VL."""
+    """Return the credits in transit to each port VL, except its first two."""
     row, place, c = chains(state.vl["credits"], state.credit["next"])
     rows = _rows(len(c), "row", "place", "blocks", "time")
     rows["row"], rows["place"] = row, place
@@ -196,8 +198,8 @@ def _credits(state: Any) -> np.ndarray:
 
 
 def tables_repeat(a: Moment, state: Any, period: int) -> bool:
-    """Return whether each value in the tables of ``state`` equals that of ``a``, has moved with the period, or is a
-    counter."""
+    """Return whether each value in the tables of ``state`` is a counter, equals the value in ``a``, or differs from it
+    by what one period adds."""
     for table in SAME:
         x, y = a.tables[table], getattr(state, table)
         times, counts = TIMES.get(table, ()), COUNTS.get(table, ())

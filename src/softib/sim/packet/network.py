@@ -60,7 +60,7 @@ def physical_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
 
 
 def active_peer(fabric: Fabric, ports: np.ndarray) -> np.ndarray:
-    """Return the same for links that are ACTIVE at both ends: these carry data."""
+    """Return the port at the other end of each link that is ACTIVE at both ends (int32, -1: none): it carries data."""
     peer = physical_peer(fabric, ports)
     active = [PortInfo.port_state.get(fabric.port_info[at]) == PortState.ACTIVE for at in (ports, np.maximum(peer, 0))]
     return np.where((peer >= 0) & active[0] & active[1], peer, -1).astype(np.int32)
@@ -75,7 +75,7 @@ def usable_peer(fabric: Fabric) -> np.ndarray:
 
 
 def main_profile(fabric: Fabric) -> DeviceProfile:
-    """Return the profile of the generation of most adapters' links."""
+    """Return the profile of the generation to which the links of most adapters belong."""
     from softib.fabric.power_up import active_speed_codes
 
     on_ca = ~fabric.is_switch[fabric.port_node] & fabric.linked
@@ -173,16 +173,16 @@ def refresh_ports(
 
 
 def drain_fs(byte_ps: np.ndarray) -> np.ndarray:
-    """Return ``Net.drain`` from ps per byte (float64[ports], 0: as fast as the link, inf: no drain,
-    represented as an hour per packet). Ports that grant credits without room (values below 0) do
-    not slow down their peer."""
+    """Return ``Net.drain``. ``byte_ps`` float64[ports]: ps in which a port drains a byte; 0: as fast as the link; inf:
+    it drains nothing, represented as an hour per packet; below 0: it grants credits without room, so it does not slow
+    down its peer."""
     finite = np.where(np.isinf(byte_ps), HOUR_FS / LARGEST_PAYLOAD, byte_ps * 1000)
     return np.rint(np.where(byte_ps > 0, finite, 0)).astype(np.int64)
 
 
 def know_peers(port: np.ndarray) -> None:
-    """Write kind and latency of the peer ports into the rows of ``Net.port``; call it again when
-    either changes."""
+    """Write the kind and the latency of each port's peer into the port's row of ``Net.port``. Must be called again when
+    these change."""
     there = np.maximum(port["peer"], 0)
     port["next_kind"], port["next_latency_ps"] = port["kind"][there], port["latency_ps"][there]
 
@@ -207,7 +207,7 @@ def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
 
 
 def priorities(sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
-    """Like :func:`_sl2vl` for Ethernet: the service level is the priority (PCP). Raises
+    """Return the values of :func:`_sl2vl` for Ethernet, where the service level is the priority (PCP). Raises
     :class:`InputError` for a service level above 7."""
     most = int(sls.max(initial=0))
     if most > MOST_PRIORITY:
@@ -219,8 +219,8 @@ def build_net(
     fabric: Fabric, options: PacketOptions, sls: np.ndarray, management: np.ndarray | None = None
 ) -> tuple[Any, DeviceProfile]:
     """Return :data:`~softib.sim.packet.tables.Net` for packets of these SLs, and the adapters'
-    profile. ``management`` (a row): links and tables will change during the run, so the fabric's
-    arrays are used without a copy. Raises :class:`InputError` if no link is up.
+    profile. ``management``: a row if links and tables will change during the run; the fabric's arrays are then used
+    without a copy. Raises :class:`InputError` if no link is up.
     """
     base = main_profile(fabric)
     changed = dict(options.profile)

@@ -1,5 +1,5 @@
-"""Options of a run of the packet layer: of every run, and of runs over Ethernet (framing, flow
-control, congestion control, the kernel's stack)."""
+"""Options of a run of the packet layer, and additional options of runs over Ethernet (framing, flow control, congestion
+control, the kernel's network stack)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ NETWORKS = ("infiniband", "roce", "tcp")
 
 @dataclass(frozen=True)
 class EthernetOptions:
-    """Options of runs over Ethernet. "(0: …)" describes the value that 0 stands for, which is derived from the links.
+    """Options of runs over Ethernet. "(0: …)" states the value that 0 stands for; it is derived from the links.
 
     * ``gbps``: speed of the hosts' links (0: the data rate of the InfiniBand links; other links scale by the same
       factor).
-    * ``mtu`` of a frame's payload (0: 9000 for RoCE, 1500 for TCP; 1024, 2048 and 4096 of RoCE are path MTUs, with
-      headers in addition).
+    * ``mtu``: largest payload of a frame (0: 9000 for RoCE, 1500 for TCP). For RoCE, 1024, 2048 and 4096 are path MTUs:
+      headers come in addition.
     * ``ecmp``: hash flows over shortest paths, otherwise use the forwarding tables.
-    * ``cut_through`` (None: by speed).
-    * ``switch_ns`` and ``buffer_bytes`` of a switch (0: by speed). A queue may hold ``share`` times the free buffer
-      (dynamic threshold, Choudhury and Hahne, 1998), or ``queue_bytes``.
+    * ``cut_through``: switches forward a frame before it has fully arrived (None: depends on the speed of the links).
+    * ``switch_ns`` and ``buffer_bytes``: latency and buffer of a switch (0: depends on the speed of the links). The
+      limit of a queue is ``share`` times the free buffer (dynamic threshold, Choudhury and Hahne, 1998), or
+      ``queue_bytes``.
 
     Priority flow control: ``pfc``; ``xoff_bytes`` (0: the dynamic threshold), ``xon_bytes`` below
-    XOFF (0: two frames), ``headroom_bytes`` (-1: round trip, reaction and frames under way),
-    ``pfc_reaction_ns``: 802.1Q 36.1.3.3 allows 614.4 ns at 10 Gb/s.
+    XOFF (0: two frames), ``headroom_bytes`` (-1: enough for round trip, reaction time and frames in transit),
+    ``pfc_reaction_ns``: time until a port obeys a pause frame (802.1Q 36.1.3.3 allows 614.4 ns at 10 Gb/s).
 
     RoCE: ``cc``, a congestion control (:mod:`~softib.sim.packet.congestion_control`), whose
     options are ``cc_options``. Switches mark with ``k_min_bytes``, ``k_max_bytes`` (0: those of Zhu
@@ -40,17 +41,17 @@ class EthernetOptions:
 
     TCP: ``congestion`` "reno" (RFC 5681, 6675, 8985) or "dctcp" (RFC 8257; ``dctcp_k_bytes`` 0: 65 frames
     at 10 Gb/s, scaled); ``first_window`` RFC 6928; ``rto_min_ms`` and ``delayed_ack_ms`` as in Linux.
-    The stack: ``send_us`` and ``receive_us`` of a message; ``send_gbps`` and ``receive_gbps`` of one
-    core (Cai et al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads); ``segment_ns`` of each
-    segment at either end (0: within the bytes' cost); ``cores`` of a host for the stack;
-    ``interrupt_us``: minimum time between two interrupts of a port for data (moderation; 50 in Intel's
-    igb and ixgbe for traffic of low latency, 0: one for each frame). ``jitter_ns``: the delay between an
-    acknowledgement and the segments that it releases is drawn from 0 to this value (-1: the time of a frame).
-    Without it, flows with identical timing lock each other out of a full queue (Floyd and Jacobson 1992).
+    The stack's processor time: ``send_us`` and ``receive_us`` for each message; ``segment_ns`` for each segment at
+    either end (0: included in the time for bytes). Its rate on one core: ``send_gbps`` and ``receive_gbps`` (Cai et
+    al., SIGCOMM 2021: about 89 and 42 Gb/s with all offloads). ``cores``: number of a host's cores for the stack;
+    ``interrupt_us``: minimum time between two interrupts of a port for data (interrupt moderation; 50 in Intel's igb
+    and ixgbe for low-latency traffic; 0: one interrupt for each frame). ``jitter_ns``: the delay between an
+    acknowledgement and the segments that it releases is drawn from 0 to this value (-1: the time of a frame). Without
+    it, flows with identical timing lock each other out of a full queue (Floyd and Jacobson 1992).
 
     ``clock_ppm``: each device's clock is off by a number drawn between minus and plus this value; IEEE 802.3 allows
-    100 millionths. With 0, all clocks run at the same rate: a host that sends at the rate of a full queue takes
-    every place in it, or none.
+    100 millionths. With 0, all clocks run at the same rate. Frames of a host that sends at the rate at which a full
+    queue drains are then either all accepted or all dropped.
     """
 
     gbps: float = 0.0
@@ -117,11 +118,11 @@ class EthernetOptions:
 
 
 ETHERNET_NAMES = {f.name for f in fields(EthernetOptions)} - {"cc_options"}
-"""Names that an option of a congestion control must not have."""
+"""Option names that are reserved: options of congestion controls must have other names."""
 
 
 def ethernet_options(given: Mapping[str, Any]) -> EthernetOptions:
-    """Return the options from names and values, including those of the congestion control. Raises
+    """Return the options with the values ``given`` by name, including options of the congestion control. Raises
     :class:`UnknownName` and :class:`InputError`."""
     control = congestion_control(given.get("cc", EthernetOptions.cc))
     names = {option.name for option in control.options}
@@ -215,22 +216,22 @@ class PacketOptions:
     * ``seed`` of random numbers (bit errors, random arbitration).
     * ``until_ps``: the longest virtual time.
     * ``ack_timeout``: 4.096 us * 2^n (IBA 9.7.6.1.3).
-    * ``retries`` after timeouts.
+    * ``retries``: number of retries after ACK timeouts.
     * ``fifo``: inputs have one queue per VL instead of one for each output.
-    * ``random_arbitration``: an output draws the input that is next.
+    * ``random_arbitration``: an output port selects the next input port at random.
     * ``adaptive_routing``, ``congestion_control``: use the tables written by managers.
     * ``placement``: receivers place packets of WRITEs that arrive out of order.
     * ``counters_by_sl``: count data by SL and waiting by VL.
     * ``rnr_timer``: timer code in an RNR NAK (IBA table 45; 12: 0.64 ms), ``rnr_retries``: consecutive RNR NAKs that
       a sender accepts (7: no limit).
-    * ``sample_ps``: take samples at this interval (0: none).
+    * ``sample_ps``: interval at which samples of loads and queues are taken (0: none).
     * ``watch_ports`` (rows) and ``watch_messages`` (rows): log their packets
       (:class:`~softib.sim.packet.log.PacketLog`).
     * ``interruptible``: Ctrl-C ends the run, and the outcome is partial.
     * ``skip``: skip steady states (:mod:`~softib.sim.packet.steady`).
-    * ``network``: ``infiniband``, or the same cables and switches as Ethernet, with ``roce`` (RoCEv2, priority flow
-      control, DCQCN) or ``tcp``, and ``ethernet``, values of :class:`~softib.sim.packet.options.EthernetOptions` by
-      name.
+    * ``network``: ``infiniband``; or ``roce`` (RoCEv2, priority flow control, DCQCN) or ``tcp``, which run over
+      Ethernet with the same cables and switches. ``ethernet``: values of
+      :class:`~softib.sim.packet.options.EthernetOptions` by name.
     """
 
     profile: Mapping[str, Any] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""Messages of a repeating period. Each message has an image: the message that does the same a period later, and whose
-waiting messages are images too."""
+"""Messages of a repeating period. The image of a message is the message of the same kind one period later. The messages
+that wait for the image must be the images of those that wait for the message."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["Phases", "began_by_qp", "message_periods"]
 ALIKE = ("length", "packets", "opcode", "lid", "immediate", "delay", "group", "receive")
 """Columns that a message shares with its image."""
 TIMES = {"posted": 0, "began": -1, "arrived": -1, "completed": -1, "after": 0}
-"""Columns that hold times, and their values a period ago."""
+"""Columns that hold times, and the value of each before its event has happened."""
 LONGEST = 32
 """Largest number of messages of a queue pair in a period."""
 
 
 def began_by_qp(state: Any) -> np.ndarray:
-    """Return messages and computations that have begun, by queue pair and processor."""
+    """Return the number of messages (computations) that have begun, by queue pair (processor)."""
     begun = state.message["began"] >= 0
     return np.bincount(state.message["qp"][begun], minlength=len(state.qp))
 
 
 def message_periods(state: Any) -> list[int]:
-    """Return the periods with which a queue pair with many messages repeats, the shortest first."""
+    """Return possible periods in messages of a queue pair that has many, the shortest first."""
     q = state.qp
     if not len(state.order):
         return []
@@ -49,8 +49,8 @@ def message_periods(state: Any) -> list[int]:
 
 @dataclass
 class Phases:
-    """``by``: messages of a period, by queue pair and processor; ``image``: for each message, the message that does the
-    same a period later (-1: none)."""
+    """``by``: number of messages of a period, by queue pair and processor; ``image``: for each message, the row of its
+    image (-1: none)."""
 
     period: int
     by: np.ndarray
@@ -68,12 +68,12 @@ class Phases:
         return cls(period, by, image, before)
 
     def moves(self, rows: np.ndarray) -> np.ndarray:
-        """Return which messages are of queue pairs that move by whole messages."""
+        """Return which of the messages ``rows`` belong to queue pairs that send whole messages in a period."""
         return self.by[self.before["qp"][rows]] > 0
 
     def times(self, state: Any, requests: np.ndarray, at: int) -> int:
-        """Return how often the period repeats for all messages that move; 0 if the state of one is not that of its
-        image."""
+        """Return for how many periods all messages repeat; 0 if an image is not in the state that its message had one
+        period ago."""
         fits = self._alike(state, requests, at)
         most = constants.NEVER
         every = np.arange(len(self.image))
@@ -118,7 +118,7 @@ class Phases:
         )
 
     def _alike(self, state: Any, requests: np.ndarray, at: int) -> np.ndarray:
-        """Return bool[messages]: whether a message has an image of the same kind, and the messages that wait for this
+        """Return bool[messages]: whether a message has an image of the same kind, and the messages that wait for the
         image are the images of those that wait for the message."""
         message, image = state.message, self.image
         there = image >= 0
@@ -159,7 +159,7 @@ class Phases:
             state.message[name][still] += times * (now[name] - self.before[name])[still]
 
     def moved(self, rows: np.ndarray, times: int, order: np.ndarray) -> np.ndarray:
-        """Return the messages that are ``times`` periods after ``rows``."""
+        """Return the messages that follow ``rows`` by ``times`` periods."""
         where = np.empty(len(order), np.int64)
         where[order] = np.arange(len(order))
         return np.asarray(order[where[rows] + times * self.by[self.before["qp"][rows]]])

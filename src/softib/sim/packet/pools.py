@@ -1,5 +1,5 @@
-"""Pools of packets, credits, events and MADs, and queues of events: rows on a free list, which grow
-when they are nearly empty."""
+"""Pools of packets, credits, events and MADs: tables whose unused rows are on a free list. A pool that is nearly empty
+grows. Also the queues of events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def management_state(ports: int) -> dict[str, np.ndarray]:
 
 
 def grow_mads(s: Any, least: int) -> Any:
-    """Return the state with room for at least ``least`` MADs; new rows are in its free list."""
+    """Return the state with room for at least ``least`` MADs. New rows are added to the free list of MADs."""
     old = len(s.mad)
     if s.mads.spare >= least:
         return s
@@ -56,8 +56,8 @@ def grow_mads(s: Any, least: int) -> Any:
 
 
 POOLS = {"packet": PACKET, "credit": CREDIT, "event": EVENT_BLOCK}
-"""Pools by name, each with a free list: ``reg.free_NAME`` is its first row, ``reg.spare_NAMEs`` its
-length, ``next`` the row after."""
+"""Pools by name, each with a free list: ``reg.free_NAME`` is the list's first row, ``reg.spare_NAMEs`` its length, and
+the column ``next`` of a row is the following row."""
 MOST_ROWS = 1 << 28
 """Largest number of rows of a pool: an event's payload has 28 bits."""
 
@@ -93,7 +93,7 @@ def room_for(blocks: int) -> int:
 
 def grow(s: Any, least: int = 0) -> Any:
     """Return the state with twice the rows in each pool that is nearly empty, or has fewer than
-    ``least`` rows. Raises :class:`LimitError` beyond the range of event numbers."""
+    ``least`` rows. Raises :class:`LimitError` if event numbers cannot represent that number of rows."""
     changed: dict[str, np.ndarray] = {}
     for name, kind in POOLS.items():
         pool, spare = getattr(s, name), f"spare_{name}s"
@@ -129,7 +129,7 @@ def longer(old: np.ndarray, kind: Rows, rows: int) -> np.ndarray:
 
 
 def waiting(s: Any) -> dict[str, int]:
-    """Return heap → number of entries that it must have room for: due events may return to the heap of the current
-    bucket."""
+    """Return, for each heap, the number of entries for which it must have room. That of the current bucket must also
+    have room for the due events, which may return to it."""
     due = int(s.reg.due_n - s.reg.due_at)
     return {"heap": int(s.reg.heap_n) + due, "later": int(s.reg.later_n), "timer": int(s.reg.timer_n)}

@@ -1,5 +1,5 @@
-"""Device profiles: latencies and capacities of adapters and switches of each generation, besides
-their links.
+"""Device profiles: latencies and capacities of the adapters and switches of each generation, apart from the speed of
+links.
 
 Values that depend on the generation come from :mod:`softib.iba.catalogue`, also used by ``--pace``;
 each can be overridden.
@@ -37,19 +37,19 @@ class DeviceProfile:
 
     * ``vl_blocks``: receive buffer of a data VL in credits of 64 bytes, at most 2048 (IBA chapter 7, flow control).
     * ``pcie_gbps``: rate at which the adapter fetches from and writes to memory.
-    * ``ramp_gbps``: the same for the first ``ramp_bytes`` of a message (0: no difference).
-    * ``inline_bytes``: largest payload posted with the request, and ``inline_ns`` the time per byte of it.
+    * ``ramp_gbps``: the rate instead of ``pcie_gbps`` for the first ``ramp_bytes`` of a message (0: no difference).
+    * ``inline_bytes``: largest payload that is posted with the request; ``inline_ns``: time per byte of such a payload.
     * ``fetch_ns``: time until payload that is not inline begins to arrive from memory.
     * ``program_ns``: time of a program from seeing a message to posting the next one.
     * ``post_ns``: processor time to post a request.
-    * ``copy_gbytes``: GB/s of copies between ranks of a host (7000 MiB/s, as UCX estimates:
+    * ``copy_gbytes``: rate in GB/s at which ranks of one host copy data to each other (7000 MiB/s, as UCX estimates:
       UCP_CPU_EST_BCOPY_BW_DEFAULT, src/ucp/core/ucp_context.c).
     * ``message_gap_ns``: time between two requests of a port (the inverse of the message rate).
     * ``ack_ns``: time until an acknowledgement leaves.
     * ``cqe_ns``: time until a program sees a completion.
     * ``gap_bytes``: bytes between two packets on the wire.
     * ``ack_every``: packets of a long message between acknowledgements.
-    * ``reads``: READs and atomics in flight of a queue pair (max_rd_atomic).
+    * ``reads``: largest number of READs and atomics in flight on a queue pair (max_rd_atomic).
     * ``reduce_ns``: time of an aggregation node to reduce a packet, in addition to its bytes (softib's own figure).
     * ``switch_ns``, the latency of a switch from port to port, and ``adapter_ns``, the latency of a pair of adapters
       from memory to memory, are those of the generation's devices.
@@ -77,7 +77,7 @@ class DeviceProfile:
     reduce_ns: int = 100
 
     def but(self, **changes: Any) -> DeviceProfile:
-        """Return the profile with other values. Raises :class:`UnknownName` for an unknown name
+        """Return a copy of the profile with the values in ``changes``. Raises :class:`UnknownName` for an unknown name
         and :class:`InputError` for a value that is not a positive number."""
         for key, value in changes.items():
             if key not in self.__dataclass_fields__ or key == "name":
@@ -88,8 +88,8 @@ class DeviceProfile:
 
 
 def _profile(name: str) -> DeviceProfile:
-    """Return the profile of a generation, with values of the adapter and the switch that represent
-    it in the catalogue."""
+    """Return the profile of a generation, from the adapter and the switch that represent this generation in the
+    catalogue."""
     adapter, switch = ADAPTER_OF[name], SWITCH_OF[name]
     figures = {
         "vl_blocks": adapter.vl_blocks,
@@ -107,14 +107,14 @@ def _profile(name: str) -> DeviceProfile:
 
 
 OF_HOSTS = ("pcie", "program_ns", "post_ns", "fetch_ns", "message_gap_ns", "copy_gbytes", "switch_ns")
-"""Keys of ``hosts`` in a fabric file and of ``hosts=``: values of a profile, and ``pcie`` for
-``pcie_gbps``."""
+"""Keys in section ``hosts`` of a fabric file and in the argument ``hosts``: fields of a profile, but ``pcie`` instead
+of ``pcie_gbps``."""
 _PCIE = re.compile(r"gen([1-6])x(1|2|4|8|16|32)", re.IGNORECASE)
 
 
 def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
-    """Return ``{"pcie": "gen4x16", "program_ns": 860}`` as values of a :class:`DeviceProfile`. Raises
-    :class:`UnknownName` for another key, :class:`InputError` for an impossible value."""
+    """Convert ``{"pcie": "gen4x16", "program_ns": 860}`` to fields of a :class:`DeviceProfile`. Raises
+    :class:`UnknownName` for an unknown key, :class:`InputError` for an impossible value."""
     figures: dict[str, float] = {}
     for key, value in given.items():
         if key not in OF_HOSTS:
@@ -147,8 +147,8 @@ EXAMPLES = {
 
 
 def no_adaptive_routing(fabric: Fabric) -> str:
-    """Return why ``ar=on`` changes nothing: switches of the links' generation do not route
-    adaptively; empty if they do."""
+    """Return a text that ``ar=on`` changes nothing, if switches of the links' generation do not route adaptively; empty
+    if they do."""
     from softib.sim.timing import profile_of as main_profile_of
 
     name = main_profile_of(fabric).name
@@ -159,11 +159,11 @@ def no_adaptive_routing(fabric: Fabric) -> str:
 
 
 PROFILES = {s.name: _profile(s.name) for s in SPEEDS}
-"""By generation."""
+"""Profile of each generation."""
 
 
 SLOWEST_ETHERNET = "FDR"
-"""The first adapters with RoCE in hardware: ConnectX-3 is sold for 10, 40 and 56 Gb/s."""
+"""Generation of the first adapters with RoCE in hardware: ConnectX-3, sold for Ethernet at 10, 40 and 56 Gb/s."""
 
 
 def ethernet_generation(gbps: float) -> str:

@@ -1,4 +1,4 @@
-"""A repeating period of a run: which state moves in it, and the state some periods later."""
+"""A repeating period of a run: which values it changes and by how much, and the state several periods later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Repetition"]
 
 @dataclass
 class Repetition:
-    """A period that repeats ``times`` times: the values that move with it, and by how much."""
+    """A period that repeats ``times`` times: which values it changes, and by how much."""
 
     period: int
     times: int
@@ -30,13 +30,13 @@ class Repetition:
 
     @property
     def hops(self) -> int:
-        """Packet hops of a period."""
+        """Return the number of packet hops in a period."""
         return self.last.counts[1] - self.first.counts[1]
 
     @classmethod
     def of(cls, net: Any, state: Any, a: Moment, b: Moment, until: int) -> Repetition | None:
-        """Return the changes that repeat from ``a`` to ``b``, the current state; None if a part
-        does not repeat."""
+        """Return the changes from moment ``a`` to moment ``b``, the current one, if they will repeat; None if any part
+        does not."""
         period = b.at - a.at
         if a.packets != b.packets or not np.array_equal(a.timers, b.timers):
             return None
@@ -69,7 +69,7 @@ class Repetition:
         return cls(period, int(times), a, b, requests, responses, phases) if times >= 2 else None
 
     def move(self, state: Any) -> None:
-        """Move ``state``, which is at the moment ``last``, over all periods."""
+        """Change ``state``, which is at the moment ``last``, to what it will be after all periods."""
         by, n, a, b = self.period * self.times, self.times, self.first.tables, self.last.tables
         self._move_packets(state, by)
         moving = (*TIMES.items(), *COUNTS.items(), *SEQUENCE.items(), *ORDER.items(), ("port", ("debt",)))
@@ -92,7 +92,7 @@ class Repetition:
         state.reg.now += by
 
     def _move_packets(self, state: Any, by: int) -> None:
-        """Move the packets in queues, and those on links, all of which moved with the period."""
+        """Change the packets in queues and on links to those that are there after all periods."""
         _, events = pending(state)
         on_links = events[np.isin(events >> 28 & 15, OF_PACKETS)] & 0xFFFFFFF
         a, b = self.first.queued, self.last.queued
@@ -112,7 +112,8 @@ def _same(a: np.ndarray, b: np.ndarray, names: tuple[str, ...]) -> bool:
 
 
 def _messages_moved(state: Any, a: Moment, b: Moment) -> np.ndarray | None:
-    """Return the messages of a period, by queue pair and processor; None if they are not the same at both ends."""
+    """Return the number of messages in a period, by queue pair and processor; None if ``a`` and ``b`` do not have equal
+    numbers."""
     change = {(t, name): b.tables[t][name] - a.tables[t][name] for t, names in ORDER.items() for name in names}
     sent = change["qp", "current_message"]
     if (change["qp", "done_message"] != sent).any():
@@ -128,7 +129,7 @@ def _messages_moved(state: Any, a: Moment, b: Moment) -> np.ndarray | None:
 
 
 def _posted_repeat(state: Any, a: Moment, b: Moment, phases: Phases | None) -> bool:
-    """Return whether the messages that will be posted are images of those of a period ago."""
+    """Return whether the messages that will be posted are the images of those that would be posted one period ago."""
     if phases is None:
         return np.array_equal(a.posted, b.posted)
     rows, time = a.posted["payload"], a.posted["time"]
@@ -140,7 +141,8 @@ def _posted_repeat(state: Any, a: Moment, b: Moment, phases: Phases | None) -> b
 
 
 def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the packets of requests and of responses in a period, by queue pair; None if windows change."""
+    """Return the numbers of request packets and of response packets in a period, by queue pair; None if windows
+    change."""
     moved = {
         (table, name): b.tables[table][name] - a.tables[table][name]
         for table, names in SEQUENCE.items()
@@ -166,14 +168,14 @@ def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np
 
 @dataclass
 class _Shift:
-    """The movement of packets in a period."""
+    """By how much the numbers of packets increase in a period."""
 
     period: int
     requests: np.ndarray
     responses: np.ndarray
 
     def holds(self, a: np.ndarray, b: np.ndarray) -> bool:
-        """Return whether the packets ``b`` are those of ``a``, moved. Rows without a packet are
+        """Return whether the packets ``b`` equal the packets ``a`` one period later. Rows without a packet are
         zeros."""
         if not _same(a, b, ("stream", "octets", "dlid", "sl", "vl", "came_in", "kind", "marks")):
             return False
@@ -186,8 +188,8 @@ class _Shift:
 
 
 def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, responses: np.ndarray, by: np.ndarray) -> int:
-    """Return the number of periods until a message that moves has only its last packet to send; 0 if one has just
-    begun."""
+    """Return the number of periods until one of the messages that are being sent has only its last packet left; 0 if
+    one of them has just begun."""
     most = 1 << 40
     begun = np.where(state.qp["service"] == UC, a.tables["unreliable"]["expected"], a.tables["rc"]["acked"])
     ahead = {"current_message": (state.qp, requests, state.qp["next_psn"])}
@@ -232,7 +234,7 @@ def _first_that_stays(net: Any, a: Moment, b: Moment, period: int, phases: Phase
 
 
 def _deadlines(code: np.ndarray, since: np.ndarray) -> list[int]:
-    """Return the first time at which something that has waited ``since`` exceeds its lifetime."""
+    """Return the first time at which something that has waited since ``since`` exceeds its lifetime (``code``)."""
     limited = code <= FOREVER
     if not limited.any():
         return []
@@ -240,8 +242,8 @@ def _deadlines(code: np.ndarray, since: np.ndarray) -> list[int]:
 
 
 def _move_events(state: Any, by: int, times: int, phases: Phases | None) -> None:
-    """Move all events by the period and put them into the heap of distant events, except messages of queue pairs that
-    stay."""
+    """Move all events by ``by`` and put them into the heap of distant events. Postings of messages keep their time if
+    their queue pair does not send whole messages in a period."""
     at, events = pending(state)
     acts = live(state, at + by, events)
     at, events = at[acts], events[acts]

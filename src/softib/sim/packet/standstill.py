@@ -71,9 +71,9 @@ ENTRIES = 64
 def standstill_notes(
     net: Any, s: Any, began: np.ndarray, arrived: np.ndarray, completed: np.ndarray
 ) -> tuple[str, ...]:
-    """Return text lines: VLs that no arbitration table of a port serves although packets wait there,
-    and messages that wait for others that never arrive or are never acknowledged.
-    ``began``, ``arrived``, ``completed`` int64[messages]: ps, -1 if it did not happen."""
+    """Return text lines about VLs on which packets wait at a port whose arbitration tables do not serve the VL, and
+    about messages that wait for others that never arrive or are never acknowledged. ``began``, ``arrived``,
+    ``completed`` int64[messages]: times in ps, -1 if it did not happen."""
     notes = []
     unserved, ports = _unserved(net, s)
     if unserved:

@@ -63,11 +63,11 @@ def message_rows(m: Messages, lids: np.ndarray, q: np.ndarray, order: np.ndarray
 
 
 def _receives(m: Messages, order: np.ndarray) -> np.ndarray:
-    """Return ``M_RECEIVE``: of the SENDs (and WRITEs with immediate) of a queue pair with ``d``
-    receives, the first ``d`` find one, and each later one reuses the receive of the ``d``-th before
-    it. For UC and UD the receive is only known at arrival, since messages without a receive are lost.
-    Raises :class:`InputError` for receives of a UD queue pair that sends to several destinations, each
-    of which has separate receives."""
+    """Return column ``receive`` of the messages. On a queue pair with ``d`` receives, each of the first ``d`` SENDs
+    (and WRITEs with immediate) finds a receive, and each later one reuses the receive of the message ``d`` positions
+    before it. For UC and UD, the receive is known only at arrival, because messages without a receive are lost. Raises
+    :class:`InputError` if a UD queue pair with receives sends to several destinations, because each destination has
+    separate receives."""
     out = np.zeros(len(m), np.int64)
     counted = (m.receives > 0) & np.isin(m.opcode, (Opcode.SEND, Opcode.WRITE_WITH_IMM))
     if not counted.any():
@@ -128,7 +128,7 @@ def queue_pairs(
 
 
 def on_frames(q: np.ndarray, net: Any, network: str) -> None:
-    """Set up queue pairs over Ethernet: the payload of a frame, and the SL as priority."""
+    """Set up queue pairs ``q`` for Ethernet: their packets have the payload of a frame, and the SL is the priority."""
     most = int(net.ethernet.payload)
     q["payload"] = most if network == "tcp" else np.minimum(q["payload"], most)
     q["out_vl"] = q["back_vl"] = q["sl"]
@@ -137,8 +137,8 @@ def on_frames(q: np.ndarray, net: Any, network: str) -> None:
 
 
 def first_vl(fabric: Fabric, ports: np.ndarray, sl: np.ndarray) -> np.ndarray:
-    """Return the VL on which an end port sends ``sl``: from the table of a CA; port 0 of a
-    switch uses the identity."""
+    """Return the VL on which each end port sends ``sl``. A CA's port has it in its SL2VL table; port 0 of a switch uses
+    the VL with the number of the SL."""
     rows = fabric.sl2vl[np.maximum(fabric.sl2vl_base[ports], 0)]
     pair = rows[np.arange(len(ports)), sl >> 1].astype(np.int64)
     vl = np.where(sl & 1, pair & 15, pair >> 4)
@@ -170,7 +170,7 @@ FIRST_ROWS, ROWS_A_SENDER = 1024, 8
 LOG_ROWS = 1 << 12
 EVENTS_A_BUCKET = 8
 LEAST_WIDTH_PS = 4
-"""Lower limit of the bucket width, a power of two above this value; all buckets together then cover 1 us."""
+"""Smallest width of a bucket, as a power of two in ps; all buckets together then cover 1 us."""
 
 
 class Waiting(NamedTuple):
@@ -183,7 +183,7 @@ class Waiting(NamedTuple):
 
 
 def _waiting(m: Messages) -> Waiting:
-    """Return the messages that wait for the arrival of each message, and for its completion."""
+    """Return, for each message, the messages that wait for its arrival, and those that wait for its completion."""
     n = len(m)
     owner = np.repeat(np.arange(n), np.diff(m.first))
     by_sender = m.src[owner] == m.src[m.needs] if n else np.zeros(0, bool)
@@ -196,8 +196,8 @@ def _waiting(m: Messages) -> Waiting:
 
 
 def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return (``State.flow``, ``State.throttle``): streams are throttled separately, or all of one
-    SL of a port together (CACongestionSetting. PortControl bit 0)."""
+    """Return (``State.flow``, ``State.throttle``). Each stream is throttled separately, or all streams of one SL of a
+    port together (CACongestionSetting, PortControl bit 0)."""
     if not controlled:
         return np.zeros(1, np.int64), links.THROTTLE.zeros(1)
     port = np.stack([q["src"], q["dst"]], axis=1).ravel()
@@ -209,8 +209,8 @@ def _flows(fabric: Fabric, q: np.ndarray, controlled: bool) -> tuple[np.ndarray,
 
 
 def _width(ports: int, fastest_fs: int) -> int:
-    """Return the bucket width as a power of two of ps: a bucket holds a few events of a busy
-    network, so that its heap stays small."""
+    """Return the width of a bucket as a power of two of ps, chosen so that a bucket of a busy network has few events,
+    and its heap stays small."""
     packet_ps = max(4200 * fastest_fs // 1000, 1)
     width = max(EVENTS_A_BUCKET * packet_ps // max(ports, 1), LEAST_WIDTH_PS)
     return min(int(width).bit_length(), 24)

@@ -1,11 +1,11 @@
-"""Steady states of a run: stretches in which all that moves repeats, so that they need not be simulated.
+"""Steady states of a run: stretches that repeat one period exactly, so that they need not be simulated.
 
 While long messages stream, queues, credits, windows and pending events come back to the same state,
 shifted in time and by whole packets. :class:`SteadyStates` compares the tables of two moments a
-period apart. If each value is unchanged, moved with the period, or a counter, the following periods are the same too,
-and the state is moved over them. The result equals that of the full run, bit for bit. A jump ends before a message
-ends, before a timeout or any other event that did not move, and before the end that the caller sets. A run that draws
-random numbers, loses packets, or whose links and tables change has no jumps.
+period apart. If each value is unchanged, differs by what one period adds, or is a counter, the following periods are
+the same too, and the run jumps over them. The result equals that of the full run, bit for bit. A jump ends before a
+message ends, before a timeout or any other event that does not repeat, and before the end that the caller sets. A run
+that draws random numbers, loses packets, or whose links and tables change has no jumps.
 """
 
 from __future__ import annotations
@@ -27,18 +27,19 @@ from softib.sim.packet.repetition import Repetition
 __all__ = ["SteadyStates"]
 
 FIRST_WAIT, LONGEST_WAIT = 1 << 19, 1 << 26
-"""Number of events before the next attempt, at first and at most: each failed attempt doubles it."""
+"""Number of events before the first attempt, and the largest number between two attempts: each failed attempt doubles
+the number."""
 POLLED, PERIODS = 400, 24
-"""Number of events between two checks of the queue pair that measures the period, and the longest period in
-acknowledgements."""
+"""To find the period, one queue pair is checked each time this number of events has passed; its period has at most this
+number of acknowledgements."""
 LEAST_GAIN = 64
 """An attempt is made only if the shortest remaining message lasts at least this number of periods."""
 
 
 @dataclass
 class SteadyStates:
-    """Finds and skips steady states of a run. ``loop`` is the kernel that handles events. ``jumps``,
-    ``skipped_ps`` and ``skipped_hops`` count the skipped stretches, time and packet hops."""
+    """Finds and skips steady states of a run. ``loop`` is the kernel that handles events. ``jumps``: number of skipped
+    stretches; ``skipped_ps``: their total time; ``skipped_hops``: the packet hops in them."""
 
     net: Any
     loop: Callable[..., Any]
@@ -114,7 +115,8 @@ class SteadyStates:
         return constants.MORE, state
 
     def _measured(self, state: Any) -> int:
-        """Return the queue pair whose message lasts longest; -1 if the message of a moving queue pair ends soon."""
+        """Return the queue pair whose current message has the most packets left; -1 if the message of any sending queue
+        pair ends soon."""
         q, rc = state.qp, state.rc
         inside = q["current_message"] < q["last_message"]
         m = state.order[np.where(inside, q["current_message"], 0)] if len(state.order) else np.zeros(len(q), np.int64)
@@ -132,7 +134,8 @@ class SteadyStates:
         return int(np.argmax(left))
 
     def _periods(self, state: Any, q: int, until: int) -> tuple[int, Any, list[int]]:
-        """Return times between which the acknowledged packets of ``q`` advance by whole periods of ``q``."""
+        """Run on while watching the acknowledgements of queue pair ``q``. Return the loop's status, the state, and
+        possible periods in ps."""
         seen: list[tuple[int, int]] = []
         whole = max(int(self.net.opt.ack_every), 1) * (256 if self.net.opt.ar else 1)
         end = int(state.reg.events) + FIRST_WAIT // 2

@@ -1,4 +1,4 @@
-"""A run of the packet layer that stops at given times, so that links, tables and MADs change
+"""A run of the packet layer that stops at given times, so that the caller can change links and tables and send MADs
 between two events.
 
     steps = PacketSteps(fabric, messages, sls, options, times) steps.run_until(t)
@@ -6,8 +6,7 @@ between two events.
     # apply changed port states of the fabric to packets steps.post(port, mad, dlid, sl,
     smp)     # a MAD leaves an end port
 
-The run uses the fabric's arrays without a copy: a forwarding table written by an agent takes effect at
-once.
+The run uses the fabric's arrays without a copy, so a forwarding table that an agent writes takes effect at once.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ ROWS_A_POST = 4 * constants.MARGIN
 
 @dataclass(frozen=True)
 class ProcessorTimes:
-    """Processing times of MADs in devices. ``agent_ps``: a management processor answers a MAD;
-    ``forward_ps``: that of a switch forwards a directed one; ``vl15_packets``: a port's VL15 receive
-    buffer (IBA chapter 7 requires at least one packet)."""
+    """Processing times of MADs in devices. ``agent_ps``: time in which a management processor answers a MAD;
+    ``forward_ps``: time in which that of a switch forwards a directed MAD; ``vl15_packets``: size of a port's VL15
+    receive buffer (IBA chapter 7 requires at least one packet)."""
 
     agent_ps: int = 10_000_000
     forward_ps: int = 5_000_000
@@ -69,8 +68,8 @@ class ProcessorTimes:
 
 @dataclass
 class Arrived:
-    """A MAD at its destination: the row of the port through which it entered the node (directed) or of the end port (by
-    LID), its end port, the end port that sent it, its bytes (a copy), its SL, and whether it arrived on VL15."""
+    """A MAD at its destination. In order: the port through which it entered the node (if it was routed by LID, the end
+    port); the destination's end port; the sender's end port; its bytes (a copy); its SL; whether it arrived on VL15."""
 
     ingress: int
     end: int
@@ -86,9 +85,8 @@ class PacketSteps:
     def __init__(
         self, fabric: Fabric, messages: Messages, sls: np.ndarray, options: PacketOptions, times: ProcessorTimes
     ):
-        """``sls``: SL of each message. MADs on data VLs take SL 0. Raises :class:`InputError` if no
-        link is up, for inputs with one queue (``options.fifo``), whose packets cannot be removed, and
-        for Ethernet."""
+        """``sls``: SL of each message. MADs on data VLs take SL 0. Raises :class:`InputError` if no link is up, for
+        Ethernet, and with ``options.fifo``, because packets cannot be removed from such queues."""
         if options.fifo:
             raise InputError("timed faults need a queue for each output; leave fifo out")
         if options.network != "infiniband":
@@ -250,7 +248,7 @@ class PacketSteps:
             link_up(net, self.state, port, now_ps)
 
     def power_lost(self, rows: np.ndarray) -> None:
-        """Reset the counters of a switch."""
+        """Reset the counters of the ports ``rows``, whose switch lost its power."""
         for column in COUNTERS:
             self.state.port[column][rows] = 0
 

@@ -33,10 +33,10 @@ KINDS = {
     constants.READ_RESPONSE: "response",
 }
 REASONS = ("own", "queue", "other_vl", "credits", "held", "incoming")
-"""Reasons for waiting at a port: earlier packets of its queue pair; packets of its VL; packets of
-other VLs (arbitration); the link was idle without credits; the link was idle for another reason
-(static rate, congestion control, an earlier message not posted yet); its bytes have not arrived
-(fetching from memory, or a slower previous link)."""
+"""Reasons why a packet waits at a port, in this order: earlier packets of its queue pair; other packets of its VL;
+packets of other VLs (arbitration); the link is idle for lack of credits; the link is idle for another reason (static
+rate, congestion control, an earlier message not posted yet); the packet's bytes have not arrived (fetching from memory,
+or a slower previous link)."""
 MOST_PACKETS = 4000
 NEVER_PS = 1 << 62
 BEHIND = 3
@@ -44,10 +44,10 @@ BEHIND = 3
 
 @dataclass(frozen=True)
 class Hop:
-    """A packet at a port that sends it: ``arrived_ps`` (it can be sent), ``decided_ps`` (its turn),
-    ``sent_ps`` (first byte), ``left_ps`` (last byte); ``waits_ps``: by :data:`REASONS`, with the sum
-    ``sent_ps - arrived_ps``; ``behind``: messages whose packets were sent first, and how long they
-    took."""
+    """A packet at a port that sends it. Times: ``arrived_ps`` (from then on it could be sent), ``decided_ps`` (the port
+    selected it), ``sent_ps`` (its first byte left), ``left_ps`` (its last byte left). ``waits_ps``: waiting time for
+    each of :data:`REASONS`; their sum is ``sent_ps - arrived_ps``. ``behind``: messages whose packets were sent before
+    it, and how long that took."""
 
     port: int
     vl: int
@@ -61,9 +61,9 @@ class Hop:
 
 @dataclass
 class Flight:
-    """A packet from its sender to its end: ``received_ps`` (the last byte arrived),
-    ``freed_ps`` (out of the receive buffer), ``written_ps`` (in memory; an acknowledgement: processed);
-    ``lost_ps`` and ``lost_at`` if it was lost instead. -1: it did not happen."""
+    """A packet from its sender to its destination, or to the place where it was lost. Times, -1 if it did not happen:
+    ``received_ps`` (its last byte arrived), ``freed_ps`` (it left the receive buffer), ``written_ps`` (it is in memory;
+    an acknowledgement: it is processed), ``lost_ps`` (it was lost, at port ``lost_at``)."""
 
     kind: str
     psn: int
@@ -154,7 +154,7 @@ def timeline(log: PacketLog, message: int) -> Timeline:
 
 
 class _Sends:
-    """The packets that each watched port sent, by time, and when it lacked credits."""
+    """The packets that each watched port sent, by time, and the times at which the port lacked credits."""
 
     def __init__(self, log: PacketLog):
         self.log = log
@@ -162,7 +162,8 @@ class _Sends:
         self.starved = dict(_by_port(log, constants.LOG_STARVED))
 
     def waits(self, port: int, row: int, begin: int) -> tuple[dict[str, int], tuple[tuple[int, int], ...]]:
-        """Return what packet ``row`` waited for at ``port`` from ``begin`` until it was sent."""
+        """Return why packet ``row`` waited at ``port`` from ``begin`` until it was sent: ``Hop.waits_ps`` and
+        ``Hop.behind``."""
         log = self.log
         decided, vl, q = int(log.now[row]), int(log.vl[row]), int(log.stream[row]) >> 1
         waits = dict.fromkeys(REASONS, 0)
@@ -261,10 +262,10 @@ def _follow(log: PacketLog, sends: _Sends, rows: np.ndarray, row: int, ready: in
 def _came(
     log: PacketLog, rows: np.ndarray, when: np.ndarray, into: int, sent: tuple[int, np.ndarray, np.ndarray]
 ) -> int:
-    """Return the row among ``rows``, packets that came to port ``into`` at ``when``, that belongs to the packet of row
-    ``sent``; -1: none. (``sent`` has its row, the rows of the same packet sent again, and the times that count.) The
-    packet comes after the delay of cable and switch. If the switch had a different latency at that time, the packet may
-    come earlier than a copy of it could that was sent again."""
+    """Return the row in which a sent packet arrived at port ``into``; -1: none. ``rows`` are the packets that arrived
+    there, at the times ``when``. ``sent``: the row in which the packet was sent, the rows in which it was sent again,
+    and the times of these. A packet arrives after the delays of cable and switch. If the switch had a different latency
+    at that time, the arrival is matched if it is too early for a packet that was sent again."""
     row, repeated, times = sent
     delay = int(log.net_port["delay_ps"][log.port[row]])
     latency = int(log.net_port["latency_ps"][into]) if log.net_port["kind"][into] != constants.END_PORT else 0
@@ -276,8 +277,8 @@ def _came(
 
 
 def _end(log: PacketLog, flight: Flight, whole: int, rows: np.ndarray) -> None:
-    """Set the end of a packet after its last hop: row ``whole`` (-1: none) if it was received; one of ``rows``, before
-    the packet was sent again, if it was lost."""
+    """Record what happened to a packet after its last hop. If it was received, row ``whole`` says so (-1: it was not).
+    If it was lost, the row is one of ``rows``, before the packet was sent again."""
     lost = rows[(log.kind[rows] == constants.LOG_LOST) & (log.now[rows] >= flight.hops[-1].sent_ps)]
     if whole >= 0:
         flight.received_ps, flight.freed_ps, flight.written_ps = (int(c[whole]) for c in (log.now, log.start, log.end))

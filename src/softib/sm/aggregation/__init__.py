@@ -1,1 +1,2 @@
-"""Aggregation in switches: trees over aggregation nodes, in softib's own layouts (:mod:`softib.iba.vendor.sharp`)."""
+"""SHARP: trees over the aggregation nodes in switches, with MAD layouts that softib defines
+(:mod:`softib.iba.vendor.sharp`)."""

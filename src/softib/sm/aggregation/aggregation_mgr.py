@@ -1,10 +1,11 @@
-"""The aggregation manager: builds trees over the aggregation nodes of a subnet, writes them with
+"""The aggregation manager. It builds trees over the aggregation nodes of a subnet, writes them with
 MADs of class 0x0b, and assigns trees to jobs.
 
-All layouts of that class are specific to softib (:mod:`softib.iba.vendor.sharp`), so this manager
-supports only softib's devices. If a node's part (:class:`Part`) changed, all of it is written again, in this order: the
-node's QPs are released (which ends its trees), reserved, connected, and named in its trees. Nodes whose part is
-unchanged are not written. The class is addressed by LID, so it comes last in a sweep.
+softib defines all layouts of this class (:mod:`softib.iba.vendor.sharp`), so the manager supports
+only softib's devices. If the content of a node (:class:`Part`) must change, all of it is written
+again, in this order: the node's QPs are released (which ends its trees), reserved, connected, and
+named in its trees. Other nodes are not written. MADs of this class are addressed by LID, so they
+are sent last in a sweep.
 """
 
 from __future__ import annotations
@@ -56,16 +57,17 @@ class Part:
     quotas: list[tuple[int, bytes]]
 
     def image(self) -> bytes:
-        """Return all of it, for comparison."""
+        """Return the whole content as bytes, for comparisons."""
         return repr((self.qps, self.trees, self.quotas)).encode()
 
 
 class AggregationManager:
-    """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_qps`, :meth:`queue_edges` and
-    :meth:`queue_trees`.
+    """The manager's work in one sweep. Its methods are called in this order: :meth:`ask`,
+    :meth:`heard`, :meth:`queue_qps`, :meth:`queue_edges`, :meth:`queue_trees`.
 
-    ``held`` maps NodeGUID → image of the node's part, as written; it outlives a sweep. ``nodes``:
-    nodes of the database that are aggregation nodes; ``tree_list``: the trees over them.
+    ``held`` maps NodeGUID → image of the content that was written to the node; it is kept between
+    sweeps. ``nodes``: nodes of the database that are aggregation nodes. ``tree_list``: the trees
+    over them.
     """
 
     def __init__(
@@ -83,7 +85,8 @@ class AggregationManager:
         fits = (switch >= 0) & (db.port_lid[port] > 0)
         self.nodes, self.port, self.switch_of = nodes[fits], port[fits], switch[fits]
         self.caps = np.zeros((len(self.nodes), 3), np.int64)
-        """Maximum trees, streaming trees and children of each node; zeros until the node answers."""
+        """Maximum numbers of trees, streaming trees and children of each node; zeros until the node
+        answers."""
         self._parts: dict[int, Part] = {}
 
     # -- capabilities of nodes --
@@ -102,7 +105,7 @@ class AggregationManager:
         self._put(queue, Method.GET, ANInfo.attr, np.array(wanted, np.int64), 0, None)
 
     def heard(self, tags: np.ndarray, data: np.ndarray, held_caps: dict[int, np.ndarray]) -> None:
-        """Enter the ANInfo of nodes into ``held_caps``."""
+        """Store the ANInfo of nodes in ``held_caps``."""
         self.caps[tags] = np.stack(
             [f.get(data) for f in (ANInfo.tree_cap, ANInfo.streaming_tree_cap, ANInfo.child_cap)], axis=1
         )
@@ -111,7 +114,7 @@ class AggregationManager:
     # -- trees --
 
     def plan(self) -> None:
-        """Choose roots, build the trees, and the target part of each node."""
+        """Choose roots, build the trees, and compute the content that each node should have."""
         able = self.caps[:, 0] > 0
         if not able.any():
             return
@@ -136,7 +139,7 @@ class AggregationManager:
         return min(wanted, max(room, 0))
 
     def _without_crowds(self, tree: AggregationTree) -> AggregationTree:
-        """Omit children beyond a node's limit, and the nodes below them."""
+        """Omit the children beyond a node's maximum, and the nodes below them."""
         parent = tree.parent.copy()
         count = np.bincount(parent[parent >= 0], minlength=len(parent))
         for node in np.flatnonzero(count > self.caps[:, 2]).tolist():
@@ -153,7 +156,8 @@ class AggregationManager:
             parent[lost] = NOT_IN
 
     def _make_parts(self) -> None:
-        """Assign QPNs in the order of trees; within a tree, first towards the parent, then towards children."""
+        """Assign QPNs in the order of the trees. In each tree, the QP to the parent comes first,
+        then those to children."""
         next_qpn = np.ones(len(self.nodes), np.int64)
         up: dict[tuple[int, int], int] = {}
         down: dict[tuple[int, int], int] = {}
@@ -196,7 +200,8 @@ class AggregationManager:
     ) -> None:
         children = [down[tree.tree, child] for child in np.flatnonzero(tree.parent == row).tolist()]
         kind = STREAMING if tree.streaming else LATENCY
-        for block in range(max(1, -(-len(children) // CHILD_BLOCK)))[::-1]:  # the head, which enables, last
+        # the block with the head, which enables the tree, is last
+        for block in range(max(1, -(-len(children) // CHILD_BLOCK)))[::-1]:
             block_qpns = children[CHILD_BLOCK * block :][:CHILD_BLOCK]
             image = TreeConfig.pack(
                 tree_state=ENABLED,
@@ -215,7 +220,7 @@ class AggregationManager:
         part.quotas.append((tree.tree, quota.tobytes()))
 
     def job(self, host_switch: np.ndarray, streaming: bool = False) -> Job | None:
-        """Return a tree for hosts on these switches of the graph, None if none fits
+        """Return a tree for hosts on these switches of the graph, or None if no tree is possible
         (:func:`~softib.sm.aggregation.aggregation_trees.job_tree`)."""
         return job_tree(self.tree_list, self.switch_of, host_switch, self.load, streaming)
 
@@ -226,8 +231,8 @@ class AggregationManager:
         return [row for row, part in self._parts.items() if self.held.get(guid[row]) != part.image()]
 
     def queue_qps(self, queue: RequestQueue, fresh: np.ndarray) -> None:
-        """Release and reserve the QPs of every node whose part changed; ``fresh`` bool[ports]: ports that came up
-        again."""
+        """Queue requests that release and reserve the QPs of every node whose content must change.
+        ``fresh`` bool[ports]: ports that came up again."""
         for row, port in enumerate(self.port.tolist()):
             if fresh[port]:
                 self.held.pop(int(self.db.node_guid[self.nodes[row]]), None)
@@ -239,19 +244,20 @@ class AggregationManager:
         self._put(queue, Method.SET, QPAllocation.attr, np.array(rows, np.int64), 0, data)
 
     def queue_edges(self, queue: RequestQueue) -> None:
-        """Connect their QPs."""
+        """Queue requests that connect the QPs of these nodes."""
         self._each(queue, QPCConfig.attr, lambda part: list(enumerate(part.qps, 1)))
 
     def queue_trees(self, queue: RequestQueue) -> None:
-        """Name the QPs in their trees, with quotas; the nodes then count as holding their part."""
+        """Queue requests that name the QPs in their trees and set quotas. After this, the content
+        of the nodes counts as written."""
         self._each(queue, QuotaConfig.attr, lambda part: part.quotas)
         self._each(queue, TreeConfig.attr, lambda part: part.trees)
         for row in self._changed():
             self.held[int(self.db.node_guid[self.nodes[row]])] = self._parts[row].image()
 
     def lost(self, tags: np.ndarray) -> np.ndarray:
-        """Handle failed requests: the contents of those nodes are unknown. Returns nodes of the
-        database."""
+        """Handle failed requests: the content of their nodes is now unknown. Return these nodes of
+        the database."""
         nodes = self.nodes[np.unique(tags)]
         for node in nodes.tolist():
             self.held.pop(int(self.db.node_guid[node]), None)
@@ -298,12 +304,13 @@ class AggregationManager:
 LATENCY_OSTS, STREAMING_OSTS = 128, 2
 LATENCY_PAYLOAD, STREAMING_PAYLOAD = 256, 1 << 24
 BUFFERS = 1 << 20
-"""Quota of a tree: small operations of up to 256 bytes, many at a time; or streams of up to 16 MiB,
-two at a time (softib's choice)."""
+"""Quota of a tree. It allows either many small operations of up to 256 bytes at the same time, or
+two streams of up to 16 MiB. softib chose these values."""
 
 
 class AggregationPhases(SweepExtension):
-    """The manager's phases in a sweep; ``manager``: None if the configuration has no aggregation."""
+    """The phases of the aggregation manager in a sweep. ``manager`` is None if aggregation is not
+    configured."""
 
     def __init__(self, sweep: Sweep):
         super().__init__(sweep)
@@ -329,12 +336,12 @@ class AggregationPhases(SweepExtension):
             self.report.notes += self.manager.notes
 
     def heard(self, phase: str, attr: int, tags: np.ndarray, data: np.ndarray) -> None:
-        """Handle ANInfo of nodes; answers to Sets contain nothing to store."""
+        """Store the ANInfo of nodes. Answers to Sets contain no new information."""
         if phase == "sharp_info" and self.manager is not None:
             self.manager.heard(tags, data, self.sweep.stores.aggregation_caps)
 
     def lost(self, phase: str, attr: int, tags: np.ndarray, why: str) -> None:
-        """Name the nodes in the report; their contents are unknown."""
+        """Add the nodes to the report, because their content is unknown."""
         assert self.manager is not None
         name = attribute_name(kind_of(GMP_PHASES[phase], attr & 0xFFFF))
         for node in self.manager.lost(tags).tolist():

@@ -1,9 +1,9 @@
-"""Trees over aggregation nodes, and the tree of a job: pure functions of a graph, its forwarding
-tables and the positions of the nodes.
+"""Trees over aggregation nodes, and the tree of a job. All functions depend only on a graph, its
+forwarding tables, and the switches of the nodes.
 
-A tree consists of the paths in the forwarding tables from every leaf to the root's node. Forwarding
-by destination makes this a tree, and its edges are routes of ordinary packets. Switches without an
-aggregation node are skipped.
+A tree consists of the paths that the forwarding tables define from every leaf to the root node.
+Because switches forward by destination, these paths form a tree, and its edges are routes of
+ordinary packets. Switches without an aggregation node are skipped.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class AggregationTree:
 
 @dataclass(frozen=True)
 class Job:
-    """The part of a tree that a job uses: the aggregation node of each of its hosts, the nodes in
-    between, and the node where all paths meet."""
+    """The part of a tree that a job uses: the aggregation node of each of its hosts, the nodes
+    between them, and the node at which all paths meet."""
 
     tree: int
     node_of_host: np.ndarray
@@ -50,8 +50,8 @@ class Job:
 
 
 def roots_of(graph: SwitchGraph, ranks: np.ndarray | None, switch_of: np.ndarray) -> np.ndarray:
-    """Return the aggregation nodes that can be roots: those in the highest switches that have a
-    node, by NodeGUID. ``switch_of`` is the switch of each node."""
+    """Return the aggregation nodes that can be roots, ordered by NodeGUID: of the switches that
+    have a node, those in the highest rank. ``switch_of`` is the switch of each node."""
     rank = np.zeros(graph.n_switches, np.int64) if ranks is None else np.asarray(ranks, np.int64)
     order = np.lexsort((graph.switch_guid[switch_of], rank[switch_of]))
     return order[rank[switch_of[order]] == rank[switch_of].min()] if len(order) else order
@@ -106,9 +106,9 @@ def job_tree(
     load: dict[int, int],
     streaming: bool,
 ) -> Job | None:
-    """Return a tree of the given kind for hosts on ``host_switch``: the tree with the fewest jobs
-    (``load`` by tree ID, counted here), then the lowest ID. None if no tree has a node in each of
-    these switches. ``top`` is the node where all paths meet."""
+    """Return a tree of the given kind for hosts on ``host_switch``: the one with the fewest jobs
+    (``load`` by tree ID, increased here), or of several, the one with the lowest ID. Return None if
+    no tree has a node in each of these switches. ``top`` is the node at which all paths meet."""
     node_in = {int(s): i for i, s in enumerate(switch_of.tolist())}
     wanted = [node_in.get(int(s), NOT_IN) for s in host_switch.tolist()]
     fit = [t for t in trees if t.streaming == streaming and all(w >= 0 and t.parent[w] != NOT_IN for w in wanted)]

@@ -1,1 +1,1 @@
-"""The master of a subnet with several managers."""
+"""Mastership of a subnet that has several managers."""

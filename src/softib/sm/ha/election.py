@@ -1,10 +1,11 @@
-"""Election of the master among several subnet managers (IBA 14.4.1): the state machine as a table,
-and the rank of managers (priority, then the lower GUID).
+"""Election of the master among several subnet managers (IBA 14.4.1). The state machine is a table;
+managers are ranked by priority, then by the lower GUID.
 
-A manager that discovers reads SMInfo from every port with IsSM. If it finds a master, or a manager
-of higher rank, it becomes standby and polls. A master that finds a higher manager hands over. A
-standby whose master misses several polls discovers again. Events come from this module, from
-Set(SMInfo) of other managers (:mod:`softib.sm.responder`), and from sweeps.
+A manager in state discovering reads SMInfo from every port with IsSM. If it finds a master, or a
+manager with a higher rank, it becomes standby and polls that manager. A master that finds a manager
+with a higher rank hands over to it. A standby whose master misses several polls discovers again.
+Events come from this module, from Set(SMInfo) of other managers (:mod:`softib.sm.responder`), and
+from sweeps.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ TRANSITIONS: dict[tuple[SmState, SmEvent], SmState] = {
     (S.MASTER, E.TOPOLOGY_CHANGED): S.MASTER,
     (S.MASTER, E.LOCAL_PORT_DOWN): S.DISCOVERING,
 }
-"""(state, event) → state. Other pairs have no effect."""
+"""New state by (state, event). Other pairs have no effect."""
 
 
 def next_state(state: SmState, event: SmEvent) -> SmState:
@@ -91,8 +92,8 @@ CAN_MASTER = (SmState.DISCOVERING, SmState.STANDBY, SmState.MASTER)
 
 class Election:
     """``others``: SMInfo (uint8[64]) of every other manager that answered, by port of the database.
-    ``polled``: the port of a standby's master; ``failures``: consecutive polls that failed, or that
-    showed that the manager there is no longer master."""
+    ``polled``: the port of the master that a standby polls. ``failures``: number of consecutive
+    polls that were not answered, or were answered by a manager that is no longer master."""
 
     def __init__(self, priority: int, sm_key: int):
         self.priority, self.sm_key = priority, sm_key
@@ -113,7 +114,7 @@ class Election:
         queue.get(SmpAttr.SM_INFO, db.port_route[ports], ports)
 
     def ask_one(self, db: Database, queue: RequestQueue) -> None:
-        """Queue the poll of a standby; it counts as failed until a master answers."""
+        """Queue the poll of a standby. It counts as failed until a master answers."""
         self.failures += 1
         queue.get(SmpAttr.SM_INFO, db.port_route[[self.polled]], np.array([self.polled]))
 
@@ -148,20 +149,21 @@ class Election:
         return sorted(ports, key=lambda p: self._rank(self.others[p]), reverse=True)
 
     def rivals(self, local_guid: int) -> tuple[list[int], list[int]]:
-        """As a master: return ports of other masters above this one and below it, the highest first."""
+        """For a master: return the ports of other masters, those with a higher rank and those with
+        a lower rank. The highest come first."""
         rank, masters = (self.priority, -local_guid), self.masters()
         above = [p for p in masters if self._rank(self.others[p]) > rank]
         return above, masters[len(above) :]
 
     def stands_back(self, local_guid: int) -> bool:
-        """While discovering, return whether there is a master or a manager of higher rank.
-        ``polled`` is its port then."""
+        """For a discovering manager: return whether there is a master or a manager with a higher
+        rank. ``polled`` is then its port."""
         betters = [*self.masters(), *self.higher(local_guid)]
         self.polled, self.failures = (betters[0] if betters else -1), 0
         return bool(betters)
 
     def heir(self, local_guid: int) -> int:
-        """As a master: return the port of the manager to hand over to, -1 = none."""
+        """For a master: return the port of the manager to which it should hand over; -1 = none."""
         ready = (SmState.STANDBY, SmState.MASTER)
         above = [p for p in self.higher(local_guid) if int(SMInfo.sm_state.get(self.others[p])) in ready]
         return above[0] if above else -1
@@ -184,10 +186,11 @@ SM_PRIORITY = 1 << 3
 
 def priority_changed(port_info: np.ndarray) -> MadBatch | None:
     """Return the trap with which a standby reports its new priority to its master, as OpenSM does:
-    trap 144, ChangeFlags bit 3 (IBA 14.2.5.1). None if its PortInfo (uint8[64]) names no master
-    yet.
+    trap 144, ChangeFlags bit 3 (IBA 14.2.5.1). Return None if its PortInfo (uint8[64]) states no
+    master yet.
 
-    A master reads SMInfo of other managers when it sweeps, and only the trap starts a sweep.
+    The trap is needed because it starts a sweep, and a master reads the SMInfo of other managers
+    only in sweeps.
     """
     lid, master_lid = int(PortInfo.lid.get(port_info)), int(PortInfo.master_sm_lid.get(port_info))
     if not lid or not master_lid:

@@ -1,5 +1,5 @@
-"""Mastership of a subnet: this manager's state, Set(SMInfo) from other managers, and the state that
-is passed on at a handover (IBA 14.4.1)."""
+"""Mastership of a subnet: the state of this manager, Set(SMInfo) from other managers, and the data
+that a handover transfers (IBA 14.4.1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SWEEPS_IN = (SmState.DISCOVERING, SmState.MASTER)
 
 @dataclass
 class Holdings:
-    """The state that a master passes on to another manager."""
+    """The data that a master transfers to another manager."""
 
     sa_manager: SaManager
     replication: Replication
@@ -44,16 +44,16 @@ class Holdings:
 
 @dataclass
 class Mastership:
-    """``heir``: port (row) of the next master, -1: none; ``waits``: consecutive sweeps that gave a
-    lower master time to hand over; ``controls_due``: (port, modifier) of each Set(SMInfo) to send.
-    ``give_up`` ends the current sweep."""
+    """``heir``: port (row) of the next master; -1: none. ``waits``: number of consecutive sweeps in
+    which a master with a lower rank got time to hand over. ``controls_due``: (port, modifier) of
+    each Set(SMInfo) that must be sent. ``give_up`` is called to end the current sweep."""
 
     election: Election
     has: Holdings
     schedule: Schedule
     give_up: Callable[[], None]
     config: SmConfig
-    """The manager's settings, with those of a previous master added."""
+    """The manager's settings, extended by those of a previous master."""
     state: SmState = SmState.DISCOVERING
     heir: int = -1
     waits: int = 0
@@ -75,8 +75,8 @@ class Mastership:
         return port, order
 
     def lead(self, now_ps: int, subnet: Subnet, members: Members, local_guid: int) -> None:
-        """Handle the end of a sweep as master. A higher manager that the sweep found takes over
-        when it has a full copy."""
+        """Handle the end of a sweep as master. If the sweep found a manager with a higher rank,
+        that manager takes over when it has a full copy of the state."""
         self.state = next_state(self.state, SmEvent.DISCOVERY_COMPLETED)
         self.has.sa_manager.open(subnet, members)
         replication = self.has.replication
@@ -88,10 +88,11 @@ class Mastership:
         self.schedule.recheck(now_ps, heir < 0 and bool(self.election.higher(local_guid)))
 
     def leaves_to_rival(self, now_ps: int, local_guid: int) -> bool:
-        """Handle rivals that a master's sweep found. Return whether the sweep ends here, before any
-        Set is sent. The lower of two masters hands over at once, without the copy that a standby
-        gets, because the two subnets may use the same LIDs. The higher one waits until the lower
-        has handed over its part (IBA C14-60.2.1); if that does not happen, it writes anyway."""
+        """Handle other masters that a master's sweep found. Return whether the sweep ends now,
+        before any Set is sent. The master with the lower rank hands over at once, without sending a
+        copy as to a standby, because the two subnets may use the same LIDs. The other one waits
+        until this has happened (IBA C14-60.2.1). If the lower one does not hand over, the higher
+        one writes its tables nevertheless."""
         if self.state != SmState.MASTER:
             return False
         above, below = self.election.rivals(local_guid)
@@ -105,16 +106,17 @@ class Mastership:
         return True
 
     def master_named(self, info: np.ndarray) -> None:
-        """Handle the master that the manager's own port names: a standby polls that one. A master
-        that its own port does not name has a rival, which a sweep will find."""
+        """Handle the master that the PortInfo of the manager's own port states. A standby polls
+        that master. If it is not this manager although this manager is master, there is another
+        master, and a sweep will find it."""
         if self.state == SmState.STANDBY:
             self.has.replication.located(info)
         elif int(PortInfo.master_sm_lid.get(info)) != int(PortInfo.lid.get(info)):
-            self.has.stores.clear()  # a rival, which may have left by the sweep, wrote the tables
+            self.has.stores.clear()  # another master wrote the tables, and may have left before the sweep
             self.schedule.call()
 
     def stand_back(self, now_ps: int) -> None:
-        """Stand back for a master or a higher manager that discovery found."""
+        """Become standby, because discovery found a master or a manager with a higher rank."""
         self.schedule.look_ps = now_ps + self.config.polling_timeout_ps
         self.state = next_state(self.state, SmEvent.MASTER_FOUND)
         self.has.sa_manager.close()
@@ -127,7 +129,7 @@ class Mastership:
         port = self.election.port_of(int(SMInfo.guid.get(info)))
         if order == SmControl.HANDOVER and self.state in (SmState.STANDBY, SmState.MASTER):
             self.controls_due += [(port, SmControl.ACKNOWLEDGE)] if port >= 0 else []
-            self.has.stores.clear()  # the other manager wrote the tables meanwhile
+            self.has.stores.clear()  # the other manager may have written the tables
             self.schedule.call()
         if order == SmControl.ACKNOWLEDGE and port >= 0:
             self.election.polled = port
@@ -148,7 +150,7 @@ class Mastership:
         has = self.has
         has.replication.step_down(now_ps, self.election.guid_of(self.election.polled))
         self.give_up()
-        has.stores.clear()  # another master writes the tables from now on
+        has.stores.clear()  # another master writes the tables after this
         has.sa_manager.close()
         has.silent.clear()
         has.flapping.clear()
@@ -160,8 +162,8 @@ class Mastership:
         self.heir = -1
 
     def _take_over(self) -> None:
-        """Restore the copied state of the previous master. Without a copy, all clients must
-        subscribe and join again."""
+        """Restore the state that was copied from the previous master. Without a copy, request all
+        clients to subscribe and join again."""
         has = self.has
         has.sa_manager.close()
         has.replication.lead()

@@ -1,1 +1,1 @@
-"""Devices that babble, flap or fall silent."""
+"""Devices that send too many traps, whose links fail repeatedly, or that do not answer."""

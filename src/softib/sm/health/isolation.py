@@ -1,15 +1,16 @@
-"""Isolation of ports: a port whose link fails repeatedly, or that floods the manager with traps, is
-disabled for some time.
+"""Isolation of ports: a port is disabled for some time if its link fails repeatedly, or if it sends
+too many traps to the manager.
 
 Each link failure starts a sweep, changes routes and loses packets. A switch port whose link failed
 ``flap_threshold`` times within ``flap_window`` seconds gets PortPhysState Disabled (IBA 14.2.5.6),
 and Polling after ``flap_pause`` seconds. The manager's own link is never disabled.
 
-OpenSM's ``babbling_port_policy`` counts equal notices of a port and disables the port at 250
-(``opensm/osm_trap_rcv.c``); it never enables it again. softib counts all traps of a port within
-``flap_window``, and enables the port after ``flap_pause``. Traps 129 to 131 name a port; the other
-traps concern their issuer. To isolate a CA, the manager disables the switch port in front of it.
-Traps of a switch itself (128) disable no port: all its ports would be affected.
+OpenSM's ``babbling_port_policy`` counts equal notices of a port and disables the port after 250 of
+them (``opensm/osm_trap_rcv.c``); it never enables the port again. softib counts all traps of a port
+within ``flap_window`` seconds, and enables the port after ``flap_pause`` seconds. Traps 129 to 131
+name the port concerned; other traps concern the port that sent them. To isolate a CA, the manager
+disables the switch port at the other end of its cable. Trap 128, which concerns a whole switch,
+disables no port.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ __all__ = ["BabblingPorts", "FlappingPorts", "fallen_links"]
 
 
 def fallen_links(before: Database, db: Database) -> list[Location]:
-    """Return the switch ports whose link was ACTIVE in the previous sweep and is not now: one end
-    per cable, by the cables of the previous sweep."""
+    """Return the switch ports whose link was ACTIVE in the previous sweep and is not ACTIVE now.
+    One end per cable is returned, with the cables of the previous sweep."""
     was = np.flatnonzero((before.port_state() == PortState.ACTIVE) & before.external & (before.port_peer >= 0))
     peer = before.port_peer[was]
     one_end = ~before.external[peer] | (was < peer)
@@ -45,8 +46,8 @@ def fallen_links(before: Database, db: Database) -> list[Location]:
 
 
 class FlappingPorts:
-    """``isolated``: location → time (ps) at which its isolation ends. Call :meth:`fell` with the
-    result of each sweep, and :meth:`queue` at :meth:`due_ps`."""
+    """``isolated``: location → time in ps at which its isolation ends. Call :meth:`fell` with the
+    result of each sweep, and :meth:`queue` at the time :meth:`due_ps`."""
 
     def __init__(self) -> None:
         self.isolated: dict[Location, int] = {}
@@ -55,7 +56,7 @@ class FlappingPorts:
         self._out: list[Location] = []
 
     def fell(self, locations: list[Location], config: FlapConfig | None, now_ps: int) -> None:
-        """Record that these links failed."""
+        """Record that the links at ``locations`` failed."""
         if config is None or not config.threshold:
             return
         for location in locations:
@@ -68,17 +69,17 @@ class FlappingPorts:
                 self.take_out(location, now_ps + config.pause_ps, "its link fails repeatedly")
 
     def take_out(self, location: Location, until_ps: int, why: str) -> None:
-        """Isolate the port until this time."""
+        """Isolate the port until ``until_ps``."""
         if location not in self.isolated:
             self.isolated[location], self._why[location] = until_ps, why
             self._out.append(location)
 
     def due_ps(self) -> int:
-        """Return the time at which :meth:`queue` has something to send (0: now)."""
+        """Return the time at which :meth:`queue` has a Set to send (0: now)."""
         return 0 if self._out else min(self.isolated.values(), default=NEVER_PS)
 
     def queue(self, db: Database, queue: RequestQueue, now_ps: int) -> None:
-        """Queue a Set(PortInfo) for each port to disable or enable. Tags are ports."""
+        """Queue a Set(PortInfo) for each port that must be disabled or enabled. Tags are ports."""
         out, self._out = self._out, []
         back = [location for location, until_ps in self.isolated.items() if until_ps <= now_ps]
         for location in back:
@@ -96,8 +97,8 @@ class FlappingPorts:
         return [f"{db.name(node)}[{portnum}] is isolated: {why}" for node, portnum, why in named if node >= 0]
 
     def clear(self) -> None:
-        """Clear all state, because another manager has the subnet; disabled ports stay disabled
-        until they are enabled."""
+        """Clear all state, because another manager manages the subnet. Disabled ports stay disabled
+        until someone enables them."""
         self.isolated.clear()
         self._why.clear()
         self._falls.clear()
@@ -109,7 +110,7 @@ WHY = "it floods the manager with traps"
 
 
 class BabblingPorts:
-    """Call :meth:`heard` with notices as they arrive. ``isolated`` is the object that disables the ports and enables
+    """Call :meth:`heard` with notices as they arrive. ``isolated`` disables the ports, and enables
     them again."""
 
     def __init__(self, isolated: FlappingPorts):
@@ -139,8 +140,8 @@ class BabblingPorts:
 
 
 def _switch_port(db: Database, lid: int, portnum: int) -> Location | None:
-    """Return the switch port to disable for port ``portnum`` (0: the switch's port 0) of the device
-    with ``lid``: of the two ends of the cable, the one nearer to the manager."""
+    """Return the switch port that must be disabled to isolate port ``portnum`` (0: the switch's
+    port 0) of the device with ``lid``. It is the end of the cable that is nearer to the manager."""
     ends = np.flatnonzero((db.port_lid == lid) & (lid > 0))
     if not len(ends):
         return None

@@ -1,11 +1,11 @@
-"""Ports that are up but have no answering device: each is read once per sweep, and at growing
-intervals between sweeps.
+"""Ports that are up but whose device does not answer. They are read once in each sweep, and between
+sweeps at growing intervals.
 
-No phase of a sweep waits for these devices. Between sweeps, each gets a NodeInfo request after one
-timeout, then after twice that time, and so on, up to :data:`LONGEST` timeouts. An answer starts a
-sweep of its switch. A late answer counts too: the next sweep then waits for this device as for all
-others. (On a loaded machine, every answer may take longer than the few milliseconds for which
-discovery waits for an unknown device.)
+No phase of a sweep waits for these devices. Between sweeps, a NodeInfo request is sent to each of
+them after one timeout, then after two, and so on, up to :data:`LONGEST` timeouts. An answer starts
+a sweep of the switch in front of the device. A late answer counts too: the next sweep then waits
+for this device as for all others. (On a loaded machine, every answer may take longer than the few
+milliseconds for which discovery waits for an unknown device.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ __all__ = ["SilentPorts"]
 LONGEST = 256
 """Longest interval between two requests, in timeouts (51 s with OpenSM's timeout of 200 ms)."""
 FIRST_TID = 1 << 31
-"""First TransactionID of these requests, which distinguishes their answers from those to a sweep's requests."""
+"""First TransactionID of these requests. It distinguishes their answers from answers to a sweep's
+requests."""
 
 
 @dataclass
@@ -48,11 +49,11 @@ class SilentPorts:
         self.answering: set[Location] = set()
         """Locations where a device answered although the last sweep found none."""
         self._timed_out: dict[Location, int] = {}
-        """Location → TransactionID of its last abandoned request."""
+        """TransactionID of the last abandoned request, by location."""
 
     @property
     def young(self) -> bool:
-        """Return whether a silent port has not had the usual number of retries yet."""
+        """Return whether some silent port has not yet been sent the usual number of retries."""
         last = self.retries + self._transactor.busy
         return any(s.questions <= last for s in self.ports.values())
 
@@ -67,7 +68,7 @@ class SilentPorts:
         self.answering.clear()
 
     def clear(self) -> None:
-        """Forget all silent devices, since another manager reads them."""
+        """Clear the list of silent devices, since another manager reads them."""
         self.ports.clear()
         self.answering.clear()
         self._timed_out.clear()
@@ -98,7 +99,7 @@ class SilentPorts:
         return inbox, {guid for guid, _ in answering}
 
     def _after_timeout(self, answers: MadBatch) -> set[Location]:
-        """Return the locations whose abandoned request was answered late."""
+        """Return the locations whose devices answered late, after the request was abandoned."""
         tids = np.ascontiguousarray(answers.mad[:, TID_AT + 4 : TID_AT + 8]).view(">u4")[:, 0].tolist()
         good = (answers.mad[:, METHOD_AT] >= RESPONSE_BIT) & (answers.mad[:, STATUS_AT] & 0x7F == 0)
         good &= answers.mad[:, STATUS_AT + 1] == 0
@@ -126,7 +127,8 @@ class SilentPorts:
             silence.next_ps = now_ps + self._pause(silence.questions)
             node = db.node_of(place[0])
             port = int(db.node_base[node]) + place[1]
-            if node >= 0 and db.routes.hops[db.port_route[port]] < MAX_HOPS:  # room for one more hop
+            # only if the directed route can be one hop longer
+            if node >= 0 and db.routes.hops[db.port_route[port]] < MAX_HOPS:
                 ports.append(port)
                 tags.append(len(self._queried))
                 self._queried.append(place)
@@ -144,6 +146,6 @@ class SilentPorts:
             self._transactor.submit(*queue.take(len(queue)))
 
     def _pause(self, questions: int) -> int:
-        """Return the pause before the next request: one timeout for the usual number of retries,
-        then twice as long each time."""
+        """Return the pause before the next request. It is one timeout for the usual number of
+        retries, and then doubles each time."""
         return self.timeout_ps * min(1 << max(0, questions - self.retries), LONGEST)

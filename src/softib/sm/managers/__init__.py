@@ -1,1 +1,2 @@
-"""One manager per file, under OpenSM's names: LIDs, links, unicast, multicast, P_Keys, QoS, congestion control."""
+"""The parts of the subnet manager, one per file, with OpenSM's names: LIDs, links, unicast,
+multicast, P_Keys, QoS, congestion control."""

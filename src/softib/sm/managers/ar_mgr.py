@@ -1,11 +1,11 @@
-"""The manager of adaptive routing: it gives every capable switch a group of ports for each
-destination. If no port of the group is up, the port of the forwarding table is used.
+"""The manager of adaptive routing. It gives every switch that supports it a group of ports for each
+destination. If no port of the group is up, the switch uses the port in the forwarding table.
 
-Only ports that follow the up*/down* rule are in a group (:mod:`softib.routing.adaptive`), so the
-engine must rank switches. If its tables go up after down, this must not close a cycle of
-dependencies. The meaning of a group number never changes while a table may still use it: a new set
-of ports gets a number that no table of the previous sweep uses. Groups are written first, then the
-LIDs that use them, and ``ar_enabled`` last.
+Only ports that follow the up*/down* rule are in a group (:mod:`softib.routing.adaptive`), so
+adaptive routing needs an engine that ranks switches. If its tables contain paths that go up after
+down, these must close no cycle of dependencies. The meaning of a group number never changes while a
+table may use it: a new set of ports gets a number that no table of the previous sweep uses. Groups
+are written first, then the LIDs that use them, and ``ar_enabled`` last.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ INFO, GROUP, LFT = int(SmpAttr.MLNX_AR_INFO), int(SmpAttr.MLNX_AR_GROUP), int(Sm
 
 
 class ArManager:
-    """One sweep's work: :meth:`ask`, :meth:`heard`, then :meth:`queue_groups`, :meth:`queue_lids`
-    and :meth:`queue_info`.
+    """The manager's work in one sweep. Its methods are called in this order: :meth:`ask`,
+    :meth:`heard`, :meth:`queue_groups`, :meth:`queue_lids`, :meth:`queue_info`.
 
-    ``config`` None: switch adaptive routing off if it is on.
+    With ``config`` None, adaptive routing is switched off on switches where it is on.
     """
 
     def __init__(self, db: Database, graph: SwitchGraph, routing: Routing, config: ArConfig | None, store: ArStore):
         self.db, self.graph, self.routing, self.config, self.store = db, graph, routing, config, store
         self.notes: list[str] = []
         self.caps = np.zeros(graph.n_switches, np.int64)
-        """Number of groups of each switch; 0 if it routes only by its forwarding table."""
+        """Number of groups of each switch; 0 if the switch uses only its forwarding table."""
         self._group_of: dict[int, np.ndarray] = {}
 
     @property
@@ -50,8 +50,8 @@ class ArManager:
         return np.flatnonzero(self.caps > 0)
 
     def ask(self, queue: RequestQueue) -> None:
-        """Queue Get(ARInfo) for switches whose DeviceID is of a capable part and whose answer is
-        unknown. Tags are switches of the graph."""
+        """Queue Get(ARInfo) for switches whose DeviceID supports adaptive routing, unless their
+        ARInfo is known. Tags are switches of the graph."""
         if self.config is None or not self._possible():
             return
         device = self.db.device_id[self.graph.switch_node]
@@ -84,8 +84,8 @@ class ArManager:
     # -- tables --
 
     def queue_groups(self, queue: RequestQueue, reset: np.ndarray) -> None:
-        """Queue a Set for each block of groups that the switch does not hold. ``reset``: nodes that
-        lost all written state."""
+        """Queue a Set for each block of groups that the switch does not have yet. ``reset``: nodes
+        that lost all values written to them."""
         for node in reset.tolist():
             self.store.forget(int(self.db.node_guid[node]))
         rows = self.switches
@@ -122,11 +122,12 @@ class ArManager:
         by_mask = np.array([*(numbers.get(mask, 0) for mask in wire), 0], np.int64)
         self._group_of[s] = by_mask[choice.mask_of]  # -1 is the last entry: no group
         self.store.numbers[guid] = numbers
-        # Groups that only tables of the previous sweep use stay until those tables are written.
+        # Groups that only tables of the previous sweep use are kept until these tables are
+        # replaced.
         return {number: mask for mask, number in {**before, **numbers}.items()}
 
     def queue_lids(self, queue: RequestQueue) -> None:
-        """Queue a Set for each block of 16 LIDs that the switch does not hold."""
+        """Queue a Set for each block of 16 LIDs that the switch does not have yet."""
         if self.config is None or not self._group_of:
             return
         switch_of_lid = self._switch_of_lid()
@@ -162,7 +163,8 @@ class ArManager:
         return out
 
     def queue_info(self, queue: RequestQueue) -> None:
-        """Queue a Set(ARInfo) if it differs; a switch that no longer takes part gets zeros."""
+        """Queue a Set(ARInfo) if it differs. A switch that no longer uses adaptive routing gets
+        zeros."""
         if self.config is None:
             on = np.zeros(0, np.int64)
         else:

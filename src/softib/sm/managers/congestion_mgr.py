@@ -1,9 +1,9 @@
-"""The congestion manager: OpenSM's options of congestion control, and the settings of annex A10
-that it writes to every switch and CA port (OpenSM's ``osm_congestion_control.c``).
+"""The congestion manager. It writes the settings of annex A10, as OpenSM's options for congestion
+control define them, to every switch and CA port (OpenSM's ``osm_congestion_control.c``).
 
-Class 0x21 is addressed by LID, so it comes last in a sweep, when links are ACTIVE. A device that
-refuses the class gets no further requests. Written settings are stored, so the next sweep sends
-only differences.
+MADs of class 0x21 are addressed by LID, so they are sent last in a sweep, when links are ACTIVE. A
+device that rejects the class gets no further requests. Settings that were written are stored, so
+the next sweep sends only differences.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["CC_OPTIONS", "CongestionConfig", "congestion_config", "queue_congest
 
 
 CCT_ENTRIES = 128
-"""Largest number of entries in OpenSM (OSM_CCT_ENTRY_MAX)."""
+"""Maximum number of table entries in OpenSM (OSM_CCT_ENTRY_MAX)."""
 MAX_OUTSTANDING = 500
 SW, CA = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
 
@@ -45,8 +45,8 @@ SW, CA = "cc_sw_cong_setting_", "cc_ca_cong_setting_"
 @dataclass(frozen=True)
 class CongestionConfig:
     """The settings to write. Every switch gets ``switch`` (SwitchCongestionSetting); every CA port
-    gets ``ca`` (CACongestionSetting) and ``table`` (blocks of the CongestionControlTable). ``key``
-    is sent with them; ``max_outstanding`` requests are in flight at most."""
+    gets ``ca`` (CACongestionSetting) and ``table`` (blocks of the CongestionControlTable). Requests
+    contain ``key``; at most ``max_outstanding`` are in flight."""
 
     switch: bytes
     ca: bytes
@@ -165,7 +165,7 @@ def _blocks(entries: tuple[int, ...]) -> tuple[bytes, ...]:
 def queue_congestion(
     db: Database, queue: RequestQueue, config: CongestionConfig, store: TableStore, fresh: np.ndarray
 ) -> None:
-    """Queue a Set for each setting that a device does not hold. Tags are ports. ``fresh``
+    """Queue a Set for each setting that a device does not have yet. Tags are ports. ``fresh``
     bool[ports]: ports that lost their settings."""
     ends = db.end_ports()
     node_type = db.node_type[db.port_node[ends]]

@@ -1,12 +1,12 @@
 """Assignment of LIDs to end ports (IBA 4.1.3, 14.4.3).
 
-OpenSM's rules: a port gets its stored LIDs (OpenSM's guid2lid file); if it has none, it keeps its
-current LID if that is valid. LIDs of absent ports stay unassigned as long as other LIDs are free.
-The manager's port is served first, the others by ascending PortGUID, each with the lowest free
-LIDs. A CA port gets 2^LMC LIDs, of which the first is a multiple of 2^LMC; port 0 of a switch gets
-one. With an LMC of 0 the LIDs are OpenSM's. If the LMC is not 0, blocks are assigned first and
-single LIDs fill the rest, so that blocks are still free when LIDs are nearly used up. (OpenSM goes
-only by PortGUID.)
+The rules are OpenSM's. A port gets its stored LIDs (OpenSM's guid2lid file). If none are stored, it
+keeps its current LID if that is valid. LIDs of absent ports are not reassigned while other LIDs are
+free. The manager's port gets its LIDs first, then the others by ascending PortGUID, each the lowest
+free LIDs. A CA port gets 2^LMC LIDs, the first of which is a multiple of 2^LMC; port 0 of a switch
+gets one. With LMC 0, the LIDs are the same as OpenSM's. With another LMC, blocks are assigned
+before single LIDs, so that there are still free blocks when few LIDs are left. (OpenSM assigns all
+by PortGUID.)
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ __all__ = ["Lids", "assign"]
 Lids = dict[int, tuple[int, int]]
 """PortGUID → first and last LID."""
 FREE_AT_LEAST = 1024
-"""While at least this number of LIDs is free, LIDs of absent ports are not reassigned (aligned blocks need room)."""
+"""LIDs of absent ports are reassigned only if fewer LIDs than this are free, because aligned blocks
+need space."""
 
 
 def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False) -> None:
     """Fill ``db.port_lid`` and ``db.port_lmc`` of every end port. ``lids`` are the stored LIDs,
-    which are updated. ``fresh``: ignore LIDs already set in ports (OpenSM's ``reassign_lids``, in
-    the first sweep of a master).
+    which are updated. ``fresh``: ignore LIDs that ports already have (OpenSM's ``reassign_lids``,
+    used in the first sweep of a master).
 
-    Raises :class:`LimitError`, which names the limit, if the unicast LIDs do not suffice; no MAD has been sent then.
+    Raises :class:`LimitError`, which states the limit, if there are not enough unicast LIDs. No MAD
+    has been sent then.
     """
     ports = db.end_ports()
     wide = np.where(db.port_num[ports] == 0, 0, lmc)
@@ -69,7 +71,7 @@ def assign(db: Database, lmc: int, lids: Lids | None = None, fresh: bool = False
     db.port_lid[ports], db.port_lmc[ports] = lid, wide
     last = lid + (1 << wide) - 1
     taken = {guid: (a, b) for guid, a, b in zip(guids, lid.tolist(), last.tolist(), strict=True)}
-    if len(lids) > len(taken):  # a port is absent: its stored LIDs are discarded if another port has them now
+    if len(lids) > len(taken):  # some port is absent; its stored LIDs are deleted if another port has them now
         for guid in [
             g
             for g, (a, b) in lids.items()
@@ -89,8 +91,8 @@ def _away(lids: Lids, here: set[int], used: np.ndarray) -> np.ndarray:
 
 
 def _kept(lid: np.ndarray, wide: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the LIDs that ports may keep (0 for the others), and bool[LIDs] that they occupy. The
-    first owner in order keeps a LID."""
+    """Return the LIDs that ports may keep (0 for the others), and a mask bool[LIDs] of the LIDs
+    that they occupy. If several ports have the same LID, the first one keeps it."""
     valid = may_stand(lid, wide)
     used = np.zeros(LID_UCAST_MAX + 1, bool)
     used[0] = True

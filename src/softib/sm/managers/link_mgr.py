@@ -1,8 +1,9 @@
-"""Ports: their target PortInfo, and the change INIT → ARMED → ACTIVE (IBA 7.2.7, 14.4.3).
+"""Ports: the PortInfo that each should have, and the change from INIT to ARMED and ACTIVE (IBA
+7.2.7, 14.4.3).
 
-First the end ports (with their LIDs) and switch ports are configured, then every link becomes ARMED
-at both ends, then ACTIVE. A port that is ACTIVE may send, and its packets need forwarding tables
-and receiving ports.
+First, end ports (with their LIDs) and switch ports are configured. Then every link becomes ARMED at
+both ends, and then ACTIVE. This order is needed because an ACTIVE port may send packets, and they
+need forwarding tables and ports that receive them.
 """
 
 from __future__ import annotations
@@ -50,9 +51,10 @@ def linked(db: Database) -> np.ndarray:
 
 
 def restarted(db: Database) -> np.ndarray:
-    """Return the switches whose links are all in INIT: they lost power and all written state.
-    (LinearFDBTop does not show a restart between the Get of SwitchInfo and the Set that clears
-    PortStateChange, because the Set writes the value that was read.)"""
+    """Return the switches whose links are all in INIT: they lost power, and with it all values
+    written to them. (LinearFDBTop does not show a restart that occurs between the Get of SwitchInfo
+    and the Set that clears PortStateChange, because this Set writes the value that was read
+    before.)"""
     rows = linked(db)
     rows = rows[db.are_external(rows)]
     armed = db.port_state(rows) >= PortState.ARMED
@@ -60,7 +62,8 @@ def restarted(db: Database) -> np.ndarray:
 
 
 def between(db: Database, reset: np.ndarray) -> np.ndarray:
-    """Return the ports of links between two switches that already forward (nodes in ``reset`` do not)."""
+    """Return the ports of links between two switches that already forward packets. Switches in
+    ``reset`` do not."""
     rows = linked(db)
     forwards = db.is_switch.copy()
     forwards[reset] = False
@@ -74,10 +77,11 @@ def changed(db: Database, switches: np.ndarray) -> np.ndarray:
 
 
 def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> None:
-    """Queue a Get(PortInfo) for ports of ``switches`` whose changes since the last reading would
-    raise no event. Tags are ports.
+    """Queue a Get(PortInfo) for the ports of ``switches`` whose changes since they were last read
+    cause no event. Tags are ports.
 
-    A link in INIT becomes ARMED whatever happened before; later events raise a trap.
+    All others cause one: a link in INIT becomes ARMED, whatever happened before, and after that, a
+    change raises a trap.
     """
     reread = np.zeros(db.n_nodes, bool)
     reread[switches] = True
@@ -89,15 +93,15 @@ def queue_reread(db: Database, queue: RequestQueue, switches: np.ndarray) -> Non
 
 
 def wanted_port_info(db: Database, config: SmConfig, reregister: np.ndarray | bool = False) -> np.ndarray:
-    """Return uint8[ports, 64]: the target PortInfo of every port. Rows without a target equal
-    ``db.port_info``.
+    """Return uint8[ports, 64]: the PortInfo that every port should have. Rows of ports that are not
+    configured equal ``db.port_info``.
 
     ``reregister`` (bool, or bool[ports]): capable CA ports whose clients must register their
     subscriptions and groups again (IBA 14.4.1, 14.2.5.6). A link's MTU and VLs are the smaller of
     the two ends' capabilities.
     """
     wanted = db.port_info.copy()
-    P.client_reregister.set(wanted, 0)  # clear a value that a device still has from an earlier master
+    P.client_reregister.set(wanted, 0)  # a device may still have the value 1 from an earlier master
     ends = db.end_ports()
     _set_end_ports(wanted, db, ends, config)
     flagged = np.broadcast_to(np.asarray(reregister), (db.n_ports,))
@@ -129,8 +133,8 @@ def _operational_vls(info: np.ndarray, peer_info: np.ndarray, most: int) -> np.n
 
 
 def fewest_data_vls(db: Database, most: int) -> int:
-    """Return the number of data VLs that every link between switches operates once it is
-    configured, limited by code ``most`` (OpenSM's min_data_vls)."""
+    """Return the number of data VLs that every link between switches will operate after
+    configuration, limited by code ``most`` (OpenSM's min_data_vls)."""
     rows = linked(db)
     peer = db.port_peer[rows]
     between = db.are_external(rows) & db.are_external(peer) & db.has_port_info[rows] & db.has_port_info[peer]
@@ -183,7 +187,7 @@ def queue_state(db: Database, queue: RequestQueue, ports: np.ndarray, state: Por
 
 
 def unchanged(image: np.ndarray) -> np.ndarray:
-    """Return ``image`` (uint8[n, 64]) as a Set without changes."""
+    """Return ``image`` (uint8[n, 64]) in a form in which a Set changes nothing."""
     for f in NO_CHANGE_FIELDS:
         f.set(image, 0)
     P.port_state.set(image, int(PortState.NO_CHANGE))

@@ -1,10 +1,10 @@
 """The widths, speeds and FEC modes that are enabled for training: OpenSM's ``force_link_…`` and
 ``fdr10``, and a file of rules by port (IBA 14.2.5.6, 7.2.7).
 
-LinkWidthEnabled and the LinkSpeed…Enabled components are set if they differ. A link that would then
-train differently is trained again, once: PortPhysState Polling at one end. (OpenSM sets the
-components, but leaves the link unchanged until it fails.) The manager's own link is not trained
-again.
+LinkWidthEnabled and the LinkSpeed…Enabled components are set if they differ. If a link would then
+train to another rate, it is trained again once: PortPhysState becomes Polling at one end. (OpenSM
+sets the components, but leaves the link unchanged until it fails.) The manager's own link is not
+trained again.
 
 FDR10 and FEC are in Mellanox' ExtendedPortInfo (0xff90) and in PortInfoExtended (0x33, IBA
 14.2.5.19). ``fdr10`` (``opensm/osm_link_mgr.c``): 1 enables FDR10 if a port supports it, 2
@@ -33,13 +33,13 @@ COMPONENTS = {
     "ext": (P.link_speed_ext_enabled, P.link_speed_ext_supported, ALL_EXT),
     "ext2": (P.link_speed_ext2_enabled, P.link_speed_ext2_supported, 7),
 }
-"""Component of a rule → the fields of PortInfo, and the value that means all that is supported."""
+"""Component of a rule → its fields of PortInfo, and the value that enables everything supported."""
 
 
 class LinkPolicyManager:
-    """One sweep's part: :meth:`queue_enabled` before anything else, :meth:`queue_training` at its
-    end. ``trained`` outlives the sweep: (NodeGUID, portnum) → the width and speed for which the
-    port's link was trained again."""
+    """The manager's work in one sweep: :meth:`queue_enabled` is called before all other phases,
+    :meth:`queue_training` at the end. ``trained`` is kept between sweeps: (NodeGUID, portnum) → the
+    width and speed for which the port's link was trained again."""
 
     def __init__(self, db: Database, policy: LinkPolicy, trained: dict[tuple[int, int], tuple[int, int]]):
         self.db, self.trained = db, trained
@@ -74,8 +74,9 @@ class LinkPolicyManager:
         queue.set(SmpAttr.PORT_INFO, self.db.port_route[rows], rows, self.db.port_modifier(rows), image)
 
     def queue_training(self, queue: RequestQueue, also: np.ndarray) -> np.ndarray:
-        """Queue a Set(PortInfo) that trains a link again, for each link whose enabled components at
-        both ends give another width or speed, and for the ports ``also``. Returns the ports."""
+        """Queue a Set(PortInfo) that trains a link again, for each link for which the enabled
+        components of both ends give another width or speed than the active one, and for the ports
+        in ``also``. Return these ports."""
         db = self.db
         rows = self.rows[self.rows < db.port_peer[self.rows]]
         peer = db.port_peer[rows]
@@ -107,7 +108,7 @@ class LinkPolicyManager:
 
 def _agreed(ours: np.ndarray, theirs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the (width bit, speed as in :func:`_speed`) to which two ends (uint8[n, 64]) train
-    with their enabled components; 0 if they have none in common."""
+    with their enabled components; 0 = they have none in common."""
     both = lambda field, off=0: np.where(
         (field.get(ours) == off) | (field.get(theirs) == off), 0, field.get(ours) & field.get(theirs)
     )
@@ -146,14 +147,14 @@ HeldExtensions = dict[tuple[int, int, int], np.ndarray]
 
 
 class LinkExtensions:
-    """One sweep's part: :meth:`ask`, :meth:`heard`, :meth:`queue`. ``held`` outlives the sweep;
-    ports in it are not read again."""
+    """The manager's work in one sweep: :meth:`ask`, :meth:`heard`, :meth:`queue`. ``held`` is kept
+    between sweeps; ports in it are not read again."""
 
     def __init__(self, db: Database, policy: LinkPolicy, held: HeldExtensions):
         self.db, self.held = db, held
         self.fdr10, self.fec = np.zeros(db.n_ports, np.uint8), np.zeros(db.n_ports, np.uint16)
         self.trains: list[int] = []
-        """Ports whose link must train again."""
+        """Ports whose link must be trained again."""
         rows = linked(db)
         for rule in policy.rules:
             if rule.fdr10 or rule.fec:
@@ -220,8 +221,8 @@ class LinkExtensions:
             supported = PortInfoExtended.fields[f"{name}_fec_mode_supported"].get(held)
             enabled = PortInfoExtended.fields[f"{name}_fec_mode_enabled"]
             modes = supported & self.fec[ports]
-            # If a generation supports none of the target modes, its modes are kept: with none enabled, it could not
-            # train.
+            # If a generation supports none of the wanted modes, its modes are kept, because it
+            # could not train if none were enabled.
             enabled.set(wanted, np.where(modes > 0, modes, enabled.get(held)))
         return wanted
 

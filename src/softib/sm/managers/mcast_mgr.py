@@ -1,12 +1,13 @@
-"""Multicast: groups, their MLIDs, and one spanning tree per MLID in the switches' forwarding tables
-(IBA 14.4.3, 14.2.5.12).
+"""Multicast: groups, their MLIDs, and one spanning tree per MLID in the forwarding tables of
+switches (IBA 14.4.3, 14.2.5.12).
 
-Trees come from :mod:`softib.routing.multicast.multicast_trees`, so that copies and unicast packets
-close no credit loop. Send-only members reach the tree, but receive no packets.
+The trees of :mod:`softib.routing.multicast.multicast_trees` close no credit loop, neither with each
+other nor with unicast packets. Send-only members are connected to the tree, but receive no packets.
 
-When all MLIDs that fit into the switches are used, groups of one partition share an MLID and a tree
-of all their members (an HCA delivers by MGID, so several groups may use one MLID). A port that is a
-member of only one of these groups also receives the packets of the others, and its HCA drops them.
+When all MLIDs that the switches support are in use, groups of one partition use a common MLID, and
+a tree with all their members. (An HCA delivers by MGID, so several groups may use one MLID.) A port
+that is a member of only one of these groups also receives packets of the others; its HCA drops
+them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ RECEIVES = JoinState.FULL | JoinState.NON
 
 @dataclass
 class Member:
-    """Bits of :class:`~softib.iba.sa.JoinState`, and whether another port joined for it (proxy join)."""
+    """Bits of :class:`~softib.iba.sa.JoinState`, and whether another port requested the membership
+    (proxy join)."""
 
     join_state: int
     proxy: bool = False
@@ -42,10 +44,10 @@ class Member:
 
 @dataclass
 class Group:
-    """One multicast group. ``mgid`` is its 16 bytes; ``kept``: it exists even without members (a
-    group of a partition).
+    """One multicast group. ``mgid`` is its 16 bytes. ``kept``: it exists even if it has no members
+    (a group of a partition).
 
-    ``members`` are by PortGUID.
+    ``members`` are keyed by PortGUID.
     """
 
     mgid: bytes
@@ -69,8 +71,8 @@ class Group:
 
 
 class McastManager:
-    """Groups by MGID. The MLIDs in ``changed`` wait to be programmed; ``journal`` records changes
-    of groups and members."""
+    """All groups by MGID. MLIDs in ``changed`` must still be programmed. ``journal`` records
+    changes of groups and members."""
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
@@ -78,16 +80,18 @@ class McastManager:
         self.changed: set[int] = set()
         self._of_mlid: dict[int, list[Group]] = {}
         self._alike: dict[tuple[int, ...], set[int]] = {}
-        """Class of groups that may share an MLID → the MLIDs whose first group is in that class."""
+        """Properties that groups with a common MLID must share → the MLIDs whose first group has
+        these properties."""
         self._free_from = LID_MCAST_MIN
-        """Every MLID below is used."""
+        """All MLIDs below this one are in use."""
         self._written: dict[int, np.ndarray] = {}  # by NodeGUID: uint16[MLIDs, 16] as Set
         self._trees: tuple[Subnet, MulticastTrees] | None = None
 
     # -- groups --
 
     def clear(self) -> None:
-        """Remove every group. Forget the written tables, since another manager may write other ones."""
+        """Remove every group. The tables of switches are then unknown, since another manager may
+        write them."""
         self.groups.clear()
         self.changed.clear()
         self._of_mlid.clear()
@@ -96,8 +100,8 @@ class McastManager:
         self._written.clear()
 
     def add(self, mgid: bytes, limit: int, **values: int | bool) -> Group | None:
-        """Return a new group with the lowest free MLID. If ``limit`` MLIDs are in use, it shares
-        one; None if no group is compatible."""
+        """Return a new group with the lowest free MLID. If ``limit`` MLIDs are in use, it gets the
+        MLID of another group. Return None if no group is compatible."""
         group = Group(mgid, 0, **values)  # type: ignore[arg-type]
         while self._free_from in self._of_mlid:
             self._free_from += 1
@@ -110,9 +114,9 @@ class McastManager:
         return group
 
     def _shared(self, group: Group) -> int | None:
-        """Return the MLID with the fewest groups (the lowest on a tie), among those with the
-        partition, SL and levels of ``group``. Members of either group can then receive the packets of the other. Groups
-        of partitions do not share MLIDs."""
+        """Of the MLIDs whose groups have the partition, SL and levels of ``group``, return the one
+        with the fewest groups, or of several, the lowest. Members of either group can then receive
+        the packets of the other. Groups of partitions do not share MLIDs."""
         used = ((self._of_mlid[mlid], mlid) for mlid in self._alike.get(_class_of(group), ()))
         alike = [(len(groups), mlid) for groups, mlid in used if not any(g.kept for g in groups)]
         return min(alike)[1] if alike else None
@@ -127,8 +131,8 @@ class McastManager:
         self.note_members(group)
 
     def change(self, group: Group, **values: int) -> None:
-        """Give a group other attributes; it keeps its MLID and members. If it shared its MLID with
-        others, it gets a new one, because sharing requires equal attributes."""
+        """Change attributes of a group. It keeps its MLID and members. If other groups have the
+        same MLID, it gets a new one, because their attributes must be equal."""
         limit = LID_MCAST_MAX - LID_MCAST_MIN + 1
         alone = len(self._of_mlid[group.mlid]) == 1
         self.remove(group)
@@ -162,8 +166,8 @@ class McastManager:
             self.changed.add(group.mlid)
 
     def _is_written(self, mlid: int) -> bool:
-        """Return whether a switch forwards the MLID. Most groups of partitions never have a member,
-        and each Set copies every switch's table up to the MLID."""
+        """Return whether any switch forwards packets to the MLID. Most groups of partitions never
+        have a member, and each Set copies the whole table of every switch up to the MLID."""
         row = mlid - LID_MCAST_MIN
         return any(len(table) > row and table[row].any() for table in self._written.values())
 
@@ -183,7 +187,7 @@ class McastManager:
         return ended
 
     def forget_switch(self, guid: int) -> None:
-        """Record that a switch was reset: its contents are unknown."""
+        """Record that a switch was reset, so that its tables are unknown."""
         self._written.pop(guid, None)
 
     def was_read(self, guid: int, table: np.ndarray) -> None:
@@ -204,7 +208,7 @@ class McastManager:
 
     @property
     def note(self) -> str:
-        """A note on the fault of the latest trees, "" if there is none."""
+        """Note on a fault of the latest trees; "" if there is none."""
         return self._trees[1].note if self._trees is not None else ""
 
     def trees(self, subnet: Subnet) -> MulticastTrees:
@@ -243,7 +247,8 @@ class McastManager:
         return out
 
     def queue_blocks(self, subnet: Subnet, queue: RequestQueue, everything: bool) -> None:
-        """Queue a Set for each block that a switch does not hold yet: for the MLIDs that ``changed``, or for all."""
+        """Queue a Set for each block that a switch does not have yet, for the MLIDs in ``changed``
+        or for all."""
         mlids = sorted(
             {g.mlid for g in self.groups.values() if g.members} | self.changed if everything else self.changed
         )
@@ -261,7 +266,8 @@ class McastManager:
             wanted[:, mlid - LID_MCAST_MIN] = self.masks(subnet, groups) if groups else 0
         blocks = wanted.shape[1] // MFT_BLOCK
         shape = (graph.n_switches, blocks, MFT_BLOCK, POSITIONS)
-        # A switch with unknown contents holds another manager's tables: every block with an MLID in use is written.
+        # A switch whose tables are unknown has those of another manager, so every block that
+        # contains an MLID in use is written.
         differ = (wanted != written).reshape(shape).any(axis=2) | ~trusted[:, None, None]
         switch, block, position = np.nonzero(differ)
         positions = -(-(graph.switch_nports[switch].astype(np.int64) + 1) // MFT_PORTS)
@@ -298,6 +304,6 @@ def _class_of(group: Group) -> tuple[int, ...]:
 
 
 def has_full(group: Group) -> bool:
-    """Return whether the group exists: it has a full member, or is kept."""
+    """Return whether the group can exist: it has a full member, or is kept."""
     full = JoinState.FULL | JoinState.SEND_ONLY_FULL
     return group.kept or any(m.join_state & full for m in group.members.values())

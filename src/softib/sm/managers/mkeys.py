@@ -1,8 +1,8 @@
-"""The M_Key of each end port (IBA 14.2.4): the content of OpenSM's files ``guid2mkey`` and ``neighbors``.
+"""The M_Key of each end port (IBA 14.2.4), as in OpenSM's files ``guid2mkey`` and ``neighbors``.
 
-A port under MKeyProtectBits 2 or 3 does not answer a request without its key, not even NodeInfo. So
-the manager needs the key before it can identify the device. It tries the key of the device last
-seen on that port, then the few known keys of the subnet.
+With MKeyProtectBits 2 or 3, a port answers no request without its M_Key, not even NodeInfo. So the
+manager needs the key before it can identify the device. It tries the key of the device that was
+last seen on that port, and then other known keys of the subnet.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["End", "MKeys", "hidden"]
 End = tuple[int, int]
 """(PortGUID, portnum); all ports of a switch have the PortGUID of its port 0."""
 TRIED = 4
-"""Largest number of different keys tried at a port: each wrong key is a violation there and uses
-all retries of a request."""
+"""Maximum number of different keys that are tried at a port. Each wrong key is counted as a
+violation, and costs all retries of a request."""
 
 
 @dataclass
 class MKeys:
-    """``held``: PortGUID → M_Key (0: the port has no key); ``neighbours``: the peer of a port.
-    ``default`` is the configured key; with ``lookup`` off it is the only one (OpenSM's ``m_key``
+    """``held``: PortGUID → M_Key (0: the port has no key). ``neighbours``: the peer of each port.
+    ``default`` is the configured key; with ``lookup`` off, no other key is used (OpenSM's ``m_key``
     and ``m_key_lookup``). ``local_guid``: PortGUID of the manager's own port, if it is known before
     the first MAD (0: unknown)."""
 
@@ -42,11 +42,11 @@ class MKeys:
 
     @property
     def in_play(self) -> bool:
-        """Return whether any port of the subnet has a key or will get one."""
+        """Return whether any port of the subnet has a key, or will get one."""
         return bool(self.default) or (self.lookup and self._some)
 
     def configure(self, default: int, lookup: bool) -> None:
-        """Use these settings of the manager."""
+        """Set the manager's configured key and lookup setting."""
         self.default, self.lookup = default, lookup
 
     def update(self, held: dict[int, int]) -> None:
@@ -62,8 +62,8 @@ class MKeys:
         return np.fromiter((look(g, 0) for g in guids.tolist()), np.uint64, len(guids))
 
     def of_lids(self, wanted: np.ndarray, db: Database, lids: Lids) -> dict[int, int]:
-        """Return LID → the key of the port that has it in ``db`` or had it according to ``lids``;
-        ports without a known key are omitted. ``wanted`` int64[n] ascending."""
+        """Return LID → key, for the port that has the LID in ``db`` or had it according to
+        ``lids``. Ports without a known key are omitted. ``wanted`` int64[n] must be ascending."""
         if not self.in_play or not self.lookup:
             return dict.fromkeys(wanted.tolist(), self.default)
         ports = np.flatnonzero(np.isin(db.port_lid, wanted[wanted > 0]))
@@ -86,8 +86,8 @@ class MKeys:
         return self.of(np.array([look(end, (0, 0))[0] for end in ends], np.uint64))
 
     def next_key(self, tried: list[int]) -> int | None:
-        """Return the next key to try after these failed (0 means the configured key): first the
-        configured key, then the keys that most ports have. None: all were tried."""
+        """Return the next key to try after the keys in ``tried`` failed (0 means the configured
+        key): first the configured key, then the keys that most ports have. None: all were tried."""
         uses = Counter(key for key in self.held.values() if key)
         keys = [0, *sorted(uses, key=lambda key: (-uses[key], key))]
         done = {key or self.default for key in tried}
@@ -106,8 +106,8 @@ class MKeys:
             db.routes.set_mkey(db.port_route[ends], self.of(db.port_guid[ends]))
 
     def learn(self, db: Database, ports: np.ndarray, info: np.ndarray) -> None:
-        """Record the keys in PortInfo (uint8[n, 64]) of ``ports``. A port that hides its key was
-        queried with a wrong key, so its key is unknown."""
+        """Record the keys that PortInfo (uint8[n, 64]) of ``ports`` states. A port that hides its
+        key was queried with a wrong key, so its key is unknown."""
         keys = PortInfo.mkey.get(info)
         if not (self.in_play or keys.any()):
             return
@@ -119,9 +119,9 @@ class MKeys:
             db.routes.set_mkey(db.port_route[ports], keys)
 
     def guess(self, guid: int, key: int, first: bool) -> None:
-        """Record that the port answered to this key (0: the configured key); ``first``: no other
-        key was tried before. An unprotected port answers to any key, and its PortInfo shows its
-        key."""
+        """Record that the port answered a request with this key (0: the configured key). ``first``:
+        no other key was tried before. A port without protection answers requests with any key, and
+        its PortInfo states its own key."""
         if not first or (key and guid not in self.held):
             self.update({guid: key or self.default})
 

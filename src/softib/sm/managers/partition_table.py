@@ -1,4 +1,5 @@
-"""Partitions that change between sweeps: the work is proportional to the partitions in the change."""
+"""Partitions that change between sweeps. The time for a change depends only on the partitions that
+change."""
 
 from __future__ import annotations
 
@@ -28,10 +29,11 @@ class PartitionTable(Sequence[Partition]):
         self.of_pkey = {p.pkey: p for p in partitions}
         self._in_order: tuple[Partition, ...] | None = tuple(self.of_pkey.values())
         self._everywhere = [p for p in self.of_pkey.values() if any(isinstance(m, str) for m, _ in p.members)]
-        """Partitions with a keyword among their members, which may therefore contain any port. A
-        change cannot name them."""
+        """Partitions that have a keyword among their members, so that any port may be a member. A
+        change must not name them."""
         self._of_guid: dict[int, dict[int, list[int]]] = {}
-        """PortGUID → P_Key → LIMITED and FULL bits of its entries, in the order of the entries."""
+        """PortGUID → P_Key → LIMITED and FULL bits of the port's entries, in the order of the
+        entries."""
         for partition in self.of_pkey.values():
             self._enter(partition)
 
@@ -87,7 +89,8 @@ def _order(partition: Partition) -> tuple[bool, int]:
 
 
 def change_members(members: Members, subnet: Subnet, changed: list[Partition], allow_both: bool) -> np.ndarray:
-    """Write the memberships of ``changed`` into ``members``; the other rows stay. Returns the changed rows."""
+    """Write the memberships of ``changed`` into ``members``. Other rows are unchanged. Returns the
+    changed rows."""
     pkeys = np.array([p.pkey for p in changed], np.int64)
     row_of = np.full(DEFAULT_BASE + 1, -1, np.int64)
     row_of[members.pkey] = np.arange(len(members.pkey))
@@ -102,7 +105,8 @@ def change_members(members: Members, subnet: Subnet, changed: list[Partition], a
 
 
 def _longer(column: np.ndarray, by: int) -> np.ndarray:
-    """Return ``column`` with ``by`` more rows. The array that the last call allocated is used if it has room."""
+    """Return ``column`` with ``by`` more rows. If the array that the previous call allocated has
+    space for them, it is used."""
     n, room = len(column) + by, column.base
     if by and (room is None or len(room) < n):
         room = np.zeros((n + n // 4, *column.shape[1:]), column.dtype)
@@ -111,8 +115,9 @@ def _longer(column: np.ndarray, by: int) -> np.ndarray:
 
 
 def queue_changed(db: Database, config: SmConfig, tables: PkeyTables, queue: RequestQueue, guids: set[int]) -> set[int]:
-    """Queue a Set for each block that changes in the tables of the ports with these ``guids`` and of the switch ports
-    in front of them. Returns the NodeGUIDs of ports whose tables are unknown: a sweep must read them."""
+    """Queue a Set for each changed block in the tables of ports with these ``guids``, and of the
+    switch ports to which they are connected. Return the NodeGUIDs of ports whose tables are
+    unknown; a sweep must read these."""
     assert isinstance(config.partitions, PartitionTable)
     ends = db.end_ports(np.array(sorted(guids), np.uint64))
     leaf = db.port_peer[ends]

@@ -1,14 +1,14 @@
-"""Partitions as OpenSM's partitions.conf writes them (opensm(8), doc/partition-config.txt), and
-membership in them as columns (IBA 10.9.3).
+"""Partitions in the format of OpenSM's partitions.conf (opensm(8), doc/partition-config.txt), and
+memberships as columns (IBA 10.9.3).
 
     Default=0x7fff, ipoib : ALL, SELF=full ;
     storage=0x10, ipoib, rate=16, mtu=5, defmember=limited : 0x0002c903000e0b81=full, ALL_CAS,
         mgid=ff12:401b::1, sl=3 ;
 
 A definition ends with ``;``. ``#`` begins a comment. ``mgid=`` and its flags end with their line.
-MTU and rate are given as the specification's codes; an MTU may also be given in bytes. This module
-only reads the text; ``pkey_mgr`` resolves ports when the subnet is known. Values that OpenSM would
-silently replace or ignore, and files that it would drop, are errors here
+MTU and rate are given as codes of the specification; the MTU may also be given in bytes. This
+module only reads the text; ``pkey_mgr`` finds the ports when the subnet is known. Values that
+OpenSM would silently replace or ignore, and files that it would reject, are errors here
 (:mod:`softib.sm.options.opensm_partitions` has OpenSM's rules).
 """
 
@@ -61,7 +61,8 @@ class Members:
         return cls(np.array([BASE], np.uint16), np.full((1, ends), FULL, np.uint8), np.zeros(1, np.uint8))
 
     def common(self, source: np.ndarray, target: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (P_Key, SL) of each pair of ends, as in the source's table; P_Key -1 if they have none in common.
+        """Return (P_Key, SL) of each pair of ends, with the P_Key as in the source's table. P_Key
+        -1 = the two have no partition in common.
 
         ``wanted`` int64[n] is the required P_Key (its membership bit is ignored), -1 = any.
         """
@@ -106,8 +107,8 @@ _FLAGS = {
 
 @dataclass(frozen=True)
 class PartitionGroup:
-    """A multicast group that exists as long as its partition; ``mgid`` empty: IPoIB's broadcast
-    group."""
+    """A multicast group that exists as long as its partition. Empty ``mgid``: the broadcast group
+    of IPoIB."""
 
     mgid: bytes = b""
     rate: int = DEFAULT_RATE
@@ -121,10 +122,10 @@ class PartitionGroup:
 
 @dataclass
 class Partition:
-    """``pkey`` is without the membership bit. ``members`` are (PortGUID or keyword, LIMITED | FULL
-    bits) in the order of the file; a later entry for a port replaces an earlier one. ``stated``:
-    the numeric flags given in its head, without defaults. ``chosen``: the file gives no P_Key, so
-    softib chose one."""
+    """``pkey`` does not include the membership bit. ``members`` are (PortGUID or keyword, LIMITED |
+    FULL bits) in the order of the file; a later entry for a port replaces an earlier one.
+    ``stated``: the numeric flags that the head of the definition states, without defaults.
+    ``chosen``: the file states no P_Key, so softib chose one."""
 
     name: str
     pkey: int
@@ -140,9 +141,10 @@ class Partition:
 DEFAULT_PARTITIONS = [
     Partition("Default", DEFAULT_BASE, ipoib=True, members=[("ALL", FULL)], groups=[PartitionGroup()])
 ]
-"""Partitions if there is no file: all ports are full members of the default partition, which carries IPoIB."""
+"""The partitions if there is no file: only the default partition, which has IPoIB, and of which all
+ports are full members."""
 BEFORE_FILE: list[tuple[int | str, int]] = [("ALL", LIMITED), ("SELF", FULL)]
-"""The default partition if the file does not name it: all ports are limited members, and the
+"""The default partition if the file does not define it: all ports are limited members, and the
 manager's port is a full member."""
 IP_SIGNATURES = (b"\x40\x1b", b"\x60\x1b")
 """Bytes 2-3 of the MGIDs of IPv4 and IPv6 (RFC 4391, 4); the P_Key follows."""
@@ -163,9 +165,9 @@ def parse_partitions(text: str, name: str = "partitions.conf") -> list[Partition
 
 
 def parse_changes(text: str, name: str, taken: Container[int] = ()) -> list[Partition]:
-    """Return only the partitions in ``text``, in the format of partitions.conf; one without ports
-    is removed. A partition without a P_Key gets one that is not in ``taken``. Raises
-    :class:`InputError` with file, line and reason."""
+    """Return only the partitions in ``text``, in the format of partitions.conf. A partition without
+    ports in ``text`` is to be removed. A partition without a P_Key gets one that is not in
+    ``taken``. Raises :class:`InputError` with file, line and reason."""
     partitions, problems = _read(text, name, taken)
     if problems:
         raise problems[0]
@@ -192,7 +194,7 @@ def _read(text: str, name: str, taken: Container[int] = ()) -> tuple[list[Partit
         same = of_pkey.setdefault(partition.pkey, partition)
         if same is partition:
             partitions.append(partition)
-        else:  # a partition may be defined in pieces
+        else:  # several definitions may contribute to one partition
             same.members += partition.members
             same.groups += partition.groups
             same.stated = partition.stated | same.stated
@@ -223,7 +225,7 @@ def _partition(text: str, before: list[Partition], where: str, taken: Container[
         raise InputError(f"{where}: no ':' between the partition and its ports; use for example storage=0x10 : ALL ;")
     fields = [w.strip() for w in head.split(",")]
     name, _, number = (w.strip() for w in fields[0].partition("="))
-    if not number and name[:1].isdigit():  # nothing but a P_Key
+    if not number and name[:1].isdigit():  # the text is only a P_Key
         name, number = "", name
     pkey = _number(number, 0xFFFF, f"{where}: P_Key") & 0x7FFF if number else _pkey_for(name, before, taken)
     if not pkey:
@@ -255,8 +257,8 @@ def _partition(text: str, before: list[Partition], where: str, taken: Container[
 def _properties(
     partition: Partition, body: str, member: int, flags: tuple[dict[str, int], list[int]], where: str
 ) -> None:
-    """Parse ports and multicast groups after the colon. A group inherits the partition's ``flags``
-    (and scopes) that it does not set itself, and ends with its line."""
+    """Parse the ports and multicast groups after the colon. A group ends with its line. It has
+    those of the partition's ``flags`` (and scopes) that it does not set itself."""
     for line in re.sub(r"\s*=\s*", "=", body).split("\n"):
         fields = [w for w in re.split(r"[,\s]+", line) if w]
         for i, word in enumerate(fields):

@@ -1,9 +1,9 @@
-"""Partitions: their members, the target of every P_Key table, and the switch ports that enforce
-them (IBA 10.9, 14.2.5.7).
+"""Partitions: their members, the P_Key table that every port should have, and the switch ports that
+enforce partitions (IBA 10.9, 14.2.5.7).
 
-An end port's table keeps each P_Key at its index; the default partition, or an ``indx0`` partition,
-is at index 0. A switch port towards a CA holds the CA's P_Keys and checks them in both directions,
-in one, or in none (``part_enforce``), to the extent that the switch can.
+A P_Key keeps its index in the table of an end port; the default partition, or an ``indx0``
+partition, is at index 0. A switch port towards a CA has the CA's P_Keys. It checks them in both
+directions, in one, or in none (``part_enforce``), as far as the switch supports this.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ def states(
     allow_both: bool = False,
     guid: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of virtual ports with
-    these ``guid`` on them. The last entry for a port counts. With ``allow_both``, every entry
-    counts (OpenSM's allow_both_pkeys); otherwise a port listed as both is a full member."""
+    """Return uint8[partitions, ports]: LIMITED and FULL bits of end ports, or of the virtual ports
+    on them that have these ``guid``. If a port has several entries, the last is used. With
+    ``allow_both``, all of them are used (OpenSM's allow_both_pkeys); otherwise, a port with both
+    kinds of entries is a full member."""
     kind = db.node_type[db.port_node[ports]]
     port_guid = db.port_guid[ports]
     guid = port_guid if guid is None else guid
@@ -77,7 +78,8 @@ def _directions(config: SmConfig) -> tuple[bool, bool]:
 
 
 def enforcing(db: Database, ports: np.ndarray, config: SmConfig) -> np.ndarray:
-    """Return bool[n]: whether these switch ports check P_Keys for the CA behind them."""
+    """Return bool[n]: whether each of these switch ports checks P_Keys of the CA that is connected
+    to it."""
     inbound, outbound = _directions(config)
     info = db.switch_info[db.port_node[ports]]
     can = np.full(len(ports), inbound or outbound)
@@ -89,10 +91,11 @@ def enforcing(db: Database, ports: np.ndarray, config: SmConfig) -> np.ndarray:
 
 
 class PkeyManager:
-    """One sweep's work: :meth:`ask` for the tables, :meth:`heard`, then :meth:`queue_tables`.
+    """The manager's work in one sweep: :meth:`ask` for the tables, :meth:`heard`, then
+    :meth:`queue_tables`.
 
-    ``tables``: (NodeGUID, portnum) → the P_Key table of a port, as last read or written; it
-    outlives a sweep. Ports in it are not read again.
+    ``tables``: (NodeGUID, portnum) → the P_Key table of a port, as last read or written. It is kept
+    between sweeps; ports in it are not read again.
     """
 
     def __init__(self, db: Database, config: SmConfig, tables: PkeyTables | None = None):
@@ -103,7 +106,7 @@ class PkeyManager:
         leaf = leaf[~db.is_switch[db.port_node[db.port_peer[leaf]]]]
         can = enforcing(db, leaf, config)
         self.leaf, self._others = leaf[can], leaf[~can]
-        """Switch ports that check P_Keys for the CA behind them."""
+        """Switch ports that check P_Keys of the CA that is connected to them."""
         self.ports = np.concatenate([ends, self.leaf])
         self.blocks = pkey_blocks(db, self.ports)
         self._first = np.cumsum(self.blocks) - self.blocks
@@ -168,8 +171,8 @@ class PkeyManager:
         )
 
     def _with_vports(self, state: np.ndarray, place: dict[int, int]) -> np.ndarray:
-        """Return ``state`` with the memberships of virtual ports added to those of their port: the
-        switch in front of it lets all of these pass."""
+        """Return ``state`` with the memberships of virtual ports added to those of their physical
+        port, because the switch port must accept packets of all of them."""
         vports = self.db.vports
         ports = vports.ports(self.db)
         rows = np.flatnonzero(ports >= 0)
@@ -193,8 +196,8 @@ class PkeyManager:
 
 
 def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the table of one port (uint16[entries]), and the number of P_Keys that did not fit.
-    Existing keys keep their index; new keys use the first free entries."""
+    """Return the table of one port (uint16[entries]), and the number of P_Keys for which it has no
+    space. Existing keys keep their index; new keys use the first free entries."""
     entries, rows = list[int](), np.flatnonzero(state).tolist()
     for row in rows:
         base, bits = partitions[row].pkey, int(state[row])

@@ -2,11 +2,12 @@
 ``osm_qos.c``).
 
 Every port gets the tables of its kind, limited to the VLs of its link. An engine that needs
-separate VLs (torus-2QoS, LASH, DFSSSP) sets the VL of each SL at each switch; this takes precedence
-over the options. ``VLHighLimit`` is set with PortInfo.
+separate VLs (torus-2QoS, LASH, DFSSSP) defines the VL of each SL at each switch, and this takes
+precedence over the options. ``VLHighLimit`` is set together with PortInfo.
 
-Written tables are stored by device, like forwarding tables. The next sweep sends only differences,
-and sends everything to a switch that was reset and to a port whose link came up again.
+Tables that were written are stored by device, like forwarding tables. The next sweep sends only
+differences, except to a switch that was reset and to a port whose link came up again: these get all
+tables.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["QosManager", "needs_qos"]
 
 P = PortInfo
 BLOCK = 32
-"""Entries of a VLArb block; blocks 1 and 2 have low priority, 3 and 4 high priority."""
+"""Number of entries in a VLArb block. Blocks 1 and 2 have low priority, 3 and 4 high priority."""
 ALL_INPUTS = 0x20000
 DATA = 64
 
@@ -49,7 +50,8 @@ class Blocks(NamedTuple):
 
 
 class QosManager:
-    """One sweep's work. ``wanted`` uint8[ports, 64] is the target PortInfo; its OperationalVLs are used."""
+    """The manager's work in one sweep. ``wanted`` uint8[ports, 64] is the PortInfo that ports
+    should have; its OperationalVLs are used."""
 
     def __init__(self, db: Database, config: QosConfig, wanted: np.ndarray):
         self.db = db
@@ -81,8 +83,8 @@ class QosManager:
     def queue(
         self, queue: RequestQueue, store: TableStore, fresh: np.ndarray, graph: SwitchGraph, routing: Routing
     ) -> None:
-        """Queue a Set for each table that its port does not hold yet; ``fresh`` bool[ports]: ports
-        that lost everything written. Tags are ports."""
+        """Queue a Set for each table that its port does not have yet. ``fresh`` bool[ports]: ports
+        that lost all values written to them. Tags are ports."""
         for attr, rows, modifier, data in (self._vl_arb(), self._sl2vl(graph, routing)):
             keep = store.changed(self.db, int(attr), rows, modifier, data, fresh)
             rows, modifier, data = rows[keep], modifier[keep], data[keep]

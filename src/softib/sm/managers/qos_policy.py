@@ -1,5 +1,5 @@
-"""QoS policy: SL, limits and partition of the paths for a request (OpenSM's ``qos-policy.conf`` and
-its document on QoS management).
+"""QoS policy: it selects SL, limits and partition of the paths for a request (OpenSM's
+``qos-policy.conf`` and its document on QoS management).
 
     port-groups                        qos-levels                 qos-match-rules
         port-group                         qos-level                  qos-match-rule
@@ -8,9 +8,9 @@ its document on QoS management).
         end-port-group                     end-qos-level              qos-level-name: DEFAULT
     end-port-groups                    end-qos-levels             …
 
-The first rule that matches a request counts. ``qos-ulps`` are short rules that follow the others. A
-request without a match gets the level DEFAULT. OpenSM skips lines that it cannot read; this reader
-reports them with file and line.
+The first rule that matches a request is used. ``qos-ulps`` are rules in a short form, which come
+after the others. If no rule matches, the level is DEFAULT. OpenSM skips lines that it cannot read;
+this reader reports them with file and line.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class PortGroup:
 
 @dataclass(frozen=True)
 class QosLevel:
-    """The properties of a path; None: not set by the level. ``mtu`` and ``rate`` (codes) are
-    limits; ``pkeys`` are the permitted partitions."""
+    """The properties of a path. None: the level does not set the property. ``mtu`` and ``rate``
+    (codes) are limits; ``pkeys`` are the partitions that are allowed."""
 
     name: str = ""
     sl: int | None = None
@@ -64,7 +64,8 @@ class QosLevel:
 
 @dataclass(frozen=True)
 class MatchRule:
-    """Criteria (empty: any) and the level. ``either``: the ``sources`` groups may be at either end."""
+    """Criteria (empty: any), and the level. ``either``: the ``sources`` groups may be at either end
+    of the path."""
 
     level: str = ""
     sources: tuple[str, ...] = ()
@@ -77,7 +78,7 @@ class MatchRule:
 
 @dataclass(frozen=True)
 class QosPolicy:
-    """A file. ``levels`` holds DEFAULT first."""
+    """The content of a file. The first of ``levels`` is DEFAULT."""
 
     groups: tuple[PortGroup, ...]
     levels: tuple[QosLevel, ...]

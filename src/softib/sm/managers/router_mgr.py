@@ -1,8 +1,8 @@
 """Routers to other subnets: OpenSM's prefix routes (opensm(8), PREFIX ROUTES), and the subnets that
 routers report (:mod:`softib.iba.vendor.router`).
 
-Each sweep reads the routers; each light sweep checks them for changes. A router that does not
-support these attributes, or reports no subnet, may lead to any subnet.
+Each sweep reads the tables of routers, and each light sweep checks them for changes. If a router
+does not support these attributes, or reports no subnet, it is assumed to lead to every subnet.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class PrefixRoute:
-    """``prefix``: prefix of another subnet, None for all; ``guid``: PortGUID of the router's port
-    in this subnet, None for any router."""
+    """``prefix``: prefix of another subnet; None means all. ``guid``: PortGUID of the router's port
+    in this subnet; None means any router."""
 
     prefix: int | None
     guid: int | None
 
 
 def parse_prefix_routes(text: str, name: str) -> tuple[PrefixRoute, ...]:
-    """Return one entry per line: prefix and PortGUID, in hexadecimal, ``*`` for any; ``#`` begins a
-    comment. The first line with the prefix counts.
+    """Return one entry per line of ``text``: prefix and PortGUID, in hexadecimal, or ``*`` for any.
+    ``#`` begins a comment. If several lines have the same prefix, the first is used.
 
     Raises :class:`InputError` with file and line (OpenSM logs and continues).
     """
@@ -75,7 +75,8 @@ Image = tuple[int, int]
 
 
 class RouterTables:
-    """Answers of routers by PortGUID of the port in this subnet: uint8[64] by (attribute, block)."""
+    """Answers of routers, by PortGUID of the router's port in this subnet: uint8[64] by (attribute,
+    block)."""
 
     def __init__(self) -> None:
         self.held: dict[int, dict[Image, np.ndarray]] = {}
@@ -101,7 +102,7 @@ class RouterTables:
         self._ask(db, queue, (NEXT, ADJACENT))
 
     def reread(self, db: Database, queue: RequestQueue) -> None:
-        """Queue Gets of everything that is stored."""
+        """Queue a Get for every attribute and block that is stored."""
         self._ask(db, queue, ROUTER_ATTRIBUTES)
 
     def _ask(self, db: Database, queue: RequestQueue, attrs: Iterable[int]) -> None:

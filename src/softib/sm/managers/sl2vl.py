@@ -1,6 +1,6 @@
 """SLtoVL mapping (IBA 7.6.6, 14.2.5.8): the VLs of a mapping, the SLs that a subnet uses, and the
-ports that drop or starve packets of an SL: its VL is 15, does not operate, or has no weight in
-either VL arbitration table (IBA 7.6.9)."""
+ports at which packets of an SL are dropped or starve. They are dropped if the VL of the SL is 15 or
+not operational; they starve if the VL has no weight in either VL arbitration table (IBA 7.6.9)."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def engine_map(routing: Routing, s: int, inputs: int) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class SlTrouble:
-    """A fault of an SL: ``user`` sends traffic on SL ``sl``, which has the fault ``what`` at port
-    ``portnum`` of node ``guid`` (``port`` is the text for both) and at ``more`` other ports of this
-    ``kind``.
+    """A fault of an SL. ``user`` sends traffic on SL ``sl``. The fault ``what`` is at port
+    ``portnum`` of node ``guid`` (``port`` is the text for both), and at ``more`` other ports of
+    this ``kind``.
     """
 
     sl: int
@@ -68,7 +68,8 @@ class SlTrouble:
 
 
 def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
-    """Return the user of each SL: the engine, otherwise partitions and QoS levels."""
+    """Return the user of each SL: the engine, or if it assigns no SLs, partitions and QoS
+    levels."""
     if path_sl is not None:
         return {int(sl): "the engine" for sl in np.unique(path_sl) if sl != NO_PATH}
     users = {p.sl: f"partition {p.name}" for p in reversed(config.known_partitions)}
@@ -82,7 +83,8 @@ def sls_in_use(config: SmConfig, path_sl: np.ndarray | None) -> dict[int, str]:
 
 
 def sl_troubles(db: Database, config: SmConfig, qos: QosManager, path_sl: np.ndarray | None) -> list[SlTrouble]:
-    """Return one fault for each SL in use that ports of a kind drop or give no weight, according to the options."""
+    """Return one fault for each SL in use that, with the configured options, is dropped or has no
+    weight at ports of some kind."""
     users, troubles = sls_in_use(config, path_sl), []
     several = PortInfo.vl_cap.get(db.port_info[qos.ports]) > 1
     for k, kind in enumerate(KINDS):

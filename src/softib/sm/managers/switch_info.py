@@ -1,10 +1,10 @@
-"""SwitchInfo (IBA 14.2.5.4): which part of its forwarding tables a switch uses.
+"""SwitchInfo (IBA 14.2.5.4): the part of its forwarding tables that a switch uses.
 
-LinearFDBTop is raised only after blocks are written, so that a switch never looks up an unwritten
+LinearFDBTop is raised only after blocks are written, so that a switch never uses an unwritten
 entry. MulticastFDBTop (OpenSM's ``use_mfttop``): a switch whose port 0 has
-IsMulticastFDBTopSupported discards packets for MLIDs above it. 0xBFFF means that the table is
-empty; 0, the value after power-up, means that the whole table is used. The manager raises it after
-blocks are written, so that entries left by an earlier manager forward no packets.
+IsMulticastFDBTopSupported discards packets to MLIDs above it. 0xBFFF means that the table is empty;
+0, the value after power-up, means that the whole table is used. The manager raises it after blocks
+are written, so that entries of an earlier manager forward no packets.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ EMPTY = LID_MCAST_MIN - 1
 
 
 def top_of(highest: int, caps: np.ndarray) -> np.ndarray:
-    """Return MulticastFDBTop of switches with tables of ``caps`` entries. It is the end of the
-    block with the highest MLID in use (0: none), so that a new group seldom changes it."""
+    """Return MulticastFDBTop for switches whose tables have ``caps`` entries. It is the end of the
+    block that contains the highest MLID in use (0: none), so that a new group seldom changes it."""
     blocks = -(-(highest - EMPTY) // MFT_BLOCK) if highest else 0
     return EMPTY + np.minimum(blocks * MFT_BLOCK, caps.astype(np.int64))
 
@@ -40,11 +40,11 @@ def queue_mft_tops(subnet: Subnet, queue: RequestQueue, highest: int, wanted: bo
     old = db.switch_info[nodes]
     new = old.copy()
     SwitchInfo.mcast_fdb_top.set(new, top_of(highest, caps) if wanted else 0)
-    SwitchInfo.port_state_change.set(new, 0)  # a 1 would clear the bit before it was read
+    SwitchInfo.port_state_change.set(new, 0)  # writing 1 would clear the bit before it is read
     rows = np.flatnonzero(SwitchInfo.mcast_fdb_top.get(new) != SwitchInfo.mcast_fdb_top.get(old))
     SwitchInfo.mcast_fdb_top.set(
         db.switch_info, SwitchInfo.mcast_fdb_top.get(new[rows]), nodes[rows]
-    )  # a switch that loses the Set is suspect
+    )  # if the Set is lost, the content of the switch is unknown
     queue.set(SmpAttr.SWITCH_INFO, db.port_route[db.node_base[nodes[rows]]], nodes[rows], 0, new[rows])
 
 

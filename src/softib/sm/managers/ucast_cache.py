@@ -1,8 +1,8 @@
-"""The unicast cache: absent hosts keep their entries in the tables, as with OpenSM's
+"""The unicast cache: the entries of absent hosts stay in the forwarding tables, as with OpenSM's
 ``use_ucast_cache``. So a host that leaves or restarts changes no other routes.
 
 Engines assign LIDs to ports round robin, so the loss of one LID would move thousands of others. As
-long as no other device is plugged into the host's switch port, and no other port has its LIDs, the
+long as no other device is connected to the host's switch port, and no other port has its LIDs, the
 host is routed as if it were present. Packets to it are dropped at that port, which is down.
 """
 
@@ -85,7 +85,7 @@ def with_absent(graph: SwitchGraph, before: EndLocations) -> tuple[SwitchGraph, 
     rows = np.flatnonzero(there & ~occupied)
     _, first = np.unique(
         _key(switch, away.port)[rows], return_index=True
-    )  # two hosts that used the location alternately: the earlier row
+    )  # if two hosts used the location alternately, the earlier row is kept
     rows = rows[np.sort(first)]
     remembered = present + away.take(rows) + away.take(~there)
     return _inserted(graph, away.take(rows), switch[rows]), remembered

@@ -1,5 +1,5 @@
-"""Unicast forwarding: a graph from the database, an engine, and the table blocks that changed (IBA
-14.2.5.10).
+"""Unicast forwarding: make a graph from the database, run an engine, and find the blocks of tables
+that changed (IBA 14.2.5.10).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ __all__ = ["LftStore", "graph_from", "queue_round", "route_subnet", "start_updat
 
 
 class LftStore:
-    """The tables written to each switch, by NodeGUID: (LinearFDBTop, table). It outlives a sweep,
-    so that the next one sends only changes. A switch whose LinearFDBTop differs from the written
-    value was reset and gets its whole table again."""
+    """The tables written to each switch, by NodeGUID: (LinearFDBTop, table). It is kept between
+    sweeps, so that the next one sends only changes. If the LinearFDBTop of a switch differs from
+    the value that was written, the switch was reset, and gets its whole table again."""
 
     def __init__(self) -> None:
         self.tables: dict[int, tuple[int, np.ndarray]] = {}
         self.roots: tuple[int, ...] = ()
-        """NodeGUIDs of the top switches when the subnet was last a fat tree, so that a missing cable does not
-        change the roots."""
+        """NodeGUIDs of the top switches in the last sweep in which the subnet was a fat tree, so
+        that a missing cable does not change the roots."""
         self.proven = ProvenTables()
         self.refused: dict[int, int] = {}
-        """NodeGUID → first LID of a block that the switch refused."""
+        """First LID of a block that the switch rejected, by NodeGUID."""
         self.sls = SlHistory()
-        """SLs assigned to paths."""
+        """SLs that are assigned to paths."""
         self.locations = EndLocations.none()
-        """Locations of hosts, whether present or absent."""
+        """Locations of hosts, both present and absent."""
 
     def known(self, db: Database, nodes: np.ndarray) -> list[np.ndarray | None]:
         """Return the table of each of ``nodes``, None if it is unknown."""
@@ -61,7 +61,7 @@ class LftStore:
         return held, stored
 
     def forget(self, guids: list[int]) -> None:
-        """Record that a Set was lost, so the contents of these switches are unknown."""
+        """Record that Sets were lost, so that the tables of these switches are unknown."""
         for g in guids:
             self.tables.pop(g, None)
 
@@ -100,9 +100,9 @@ def graph_from(db: Database) -> SwitchGraph:
 def route_subnet(
     db: Database, engine: str, options: RouteOptions, store: LftStore | None = None, max_op_vls: int = 5
 ) -> tuple[SwitchGraph, Routing]:
-    """Return graph and tables. ``store`` holds the roots of the previous tables and the locations
-    of hosts, and receives the new ones. The engine uses only VLs that every link between switches
-    has, when OperationalVLs is limited to code ``max_op_vls``."""
+    """Return the graph and the tables. ``store`` holds the roots of the previous tables and the
+    locations of hosts, and receives the new ones. The engine uses only VLs that every link between
+    switches has if OperationalVLs is limited to code ``max_op_vls``."""
     store = store or LftStore()
     graph, locations = with_absent(graph_from(db), store.locations)
     store.locations = locations
@@ -122,8 +122,8 @@ def start_update(
     stage: np.ndarray | None = None,
     discard: bool = False,
 ) -> LftUpdate:
-    """Return the rounds that change the switches from their current tables to ``lft``; ``store`` is
-    updated with each round. ``stage`` and ``discard`` are those of
+    """Return the rounds of Sets that change the tables of switches to ``lft``. ``store`` is updated
+    after each round. ``stage`` and ``discard`` are arguments of
     :class:`~softib.sm.tables.lft_plan.LftPlan`."""
     held, stored = store.held(db, graph, lft.shape[1])
     update = LftUpdate(graph, held, np.ascontiguousarray(lft), stored, stage, discard)

@@ -38,7 +38,7 @@ OPENSM = (
     "sssp",
     "no_fallback",
 )
-"""Names in ``routing_engine`` that OpenSM 3.3.23 supports."""
+"""Names that OpenSM 3.3.23 supports in ``routing_engine``."""
 
 ADAPTIVE = {"ar_updn": "updn", "ar_ftree": "ftree", "ar_dor": "dor", "ar_minhop": "minhop"}
 """NVIDIA's engines with adaptive routing → the engine that makes their forwarding tables."""
@@ -47,8 +47,8 @@ LAST = "minhop"
 
 
 def engines_of(text: str) -> tuple[str, bool, list[str]]:
-    """Return the engines with which softib routes, whether adaptive routing is on, and notes. An
-    unknown name is skipped, as in OpenSM."""
+    """Return (engines with which softib routes, whether adaptive routing is on, notes). An unknown
+    name is skipped, as in OpenSM."""
     names, adaptive, notes = [], False, []
     for name in _names(text):
         if name in ENGINES:
@@ -157,7 +157,7 @@ SL_LISTS = (
     "cc_ca_cong_setting_trigger_threshold",
     "cc_ca_cong_setting_ccti_min",
 )
-"""Options with one line per SL; the lines add up."""
+"""Options that have one line per SL."""
 
 
 class ReadOptions(NamedTuple):
@@ -171,7 +171,8 @@ class ReadOptions(NamedTuple):
 def read_options(text: str, name: str = "opensm.conf") -> ReadOptions:
     """Return the options in ``text`` as OpenSM interprets them.
 
-    Raises :class:`InputError` with file, line and a correction, but only for options specific to softib.
+    Raises :class:`InputError` with file, line and a correction, but only for options that only
+    softib has.
     """
     stated = as_opensm_reads(text)
     notes = [f"{name}:{r.line}: {r}" for r in stated.remarks if r.kind not in ("unknown", "programmed")]
@@ -204,7 +205,8 @@ def read_options(text: str, name: str = "opensm.conf") -> ReadOptions:
 
 
 def _carry(options: dict[str, Any], key: str, value: Value, where: str, notes: list[str]) -> None:
-    """Use one of OpenSM's options. A value that OpenSM accepts but no field of a MAD can hold is ignored."""
+    """Store one of OpenSM's options. A value that OpenSM accepts is ignored if no field of a MAD
+    can hold it."""
     ours, read = OPTIONS[key]
     try:
         new = read(shown(value))

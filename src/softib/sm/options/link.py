@@ -53,8 +53,8 @@ VALUES_OF: dict[str, dict[str, tuple[str, int]]] = {
 
 @dataclass(frozen=True)
 class LinkRule:
-    """Ports ``portnums`` (empty: all) of the nodes whose name or NodeGUID matches ``node``; 0:
-    leave the component unchanged."""
+    """Settings of the ports ``portnums`` (empty: all) of the nodes whose name or NodeGUID matches
+    ``node``. 0: leave the component unchanged."""
 
     node: str = "*"
     portnums: frozenset[int] = frozenset()
@@ -68,7 +68,7 @@ class LinkRule:
 
 @dataclass(frozen=True)
 class LinkPolicy:
-    """Rules in order: for each component of a port, the last matching rule that names it counts."""
+    """Rules in order. For each component of a port, the last matching rule that sets it is used."""
 
     rules: tuple[LinkRule, ...]
 
@@ -92,8 +92,8 @@ LINK_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def link_policy(fields: Mapping[str, Any]) -> LinkPolicy | None:
-    """Return the policy from OpenSM's options and from ``link_policy`` (rules of a file, which take
-    precedence); None if neither sets anything."""
+    """Return the policy of OpenSM's options and of ``link_policy`` (the rules in a file, which take
+    precedence). None if neither is set."""
     names = {"force_link_speed": "speed", "force_link_speed_ext": "ext", "force_link_width": "width", "fdr10": "fdr10"}
     forced: dict[str, Any] = {ours: int(fields[name]) for name, ours in names.items() if fields.get(name)}
     rules = ((LinkRule(**forced),) if forced else ()) + tuple(fields.get("link_policy") or ())
@@ -136,7 +136,7 @@ def _rule(tokens: list[str]) -> LinkRule:
             if not component or (key == "fdr10" and fields["fdr10"]):
                 raise ValueError(f"{value!r} is not a {key}; use {', '.join(VALUES_OF[key])}")
             fields[component] |= bit
-        if key == "speed":  # speeds are one list: components not in it are off
+        if key == "speed":  # the speeds form one list, so components that are not in it are off
             fields["speed"] = fields["speed"] or 1
             fields["ext"] = fields["ext"] or EXT_NONE
     if len(tokens) < 2:

@@ -1,8 +1,8 @@
-"""How OpenSM 3.3.23 reads its options file (opensm(8), ``-F``): it refuses no file, and continues
-after lines that it cannot use.
+"""How OpenSM 3.3.23 reads its options file (opensm(8), ``-F``): it rejects no file, and skips lines
+that it cannot use.
 
-Unknown names are ignored. An unreadable value leaves the option unchanged. A value outside an
-option's range is replaced, or loses the bits that the component of a MAD has no room for. Only
+Unknown names are ignored. If a value cannot be read, the option is unchanged. A value outside an
+option's range is replaced, or loses the bits for which the component of a MAD has no space. Only
 ``TRUE`` is true.
 """
 
@@ -39,7 +39,7 @@ BY_SL = {
     "cc_ca_cong_setting_trigger_threshold": "u8",
     "cc_ca_cong_setting_ccti_min": "u8",
 }
-"""Option that holds an SL and a value → the value's kind."""
+"""Options that have one value per SL → the kind of value."""
 PROGRAMMED: dict[str, Field] = {
     "sm_sl": PortInfo.master_sm_sl,
     "subnet_timeout": PortInfo.subnet_timeout,
@@ -53,14 +53,15 @@ PROGRAMMED: dict[str, Field] = {
     "cc_sw_cong_setting_threshold": SwitchCongestionSetting.threshold,
     "cc_sw_cong_setting_credit_starvation_threshold": SwitchCongestionSetting.cs_threshold,
 }
-"""Option → the component that OpenSM writes it to. It checks no range and writes the low bits
-(``ib_types.h``: ib_port_info_set_…)."""
+"""Option → the component to which OpenSM writes its value. OpenSM does not check the range and
+writes the low bits (``ib_types.h``: ib_port_info_set_…)."""
 
 
 @dataclass(frozen=True)
 class Remark:
     """``kind`` is ``unknown`` (no such option), ``unreadable`` (the old value stays), ``replaced``
-    (by ``now``, which OpenSM reports), ``silent`` (the same, unreported) or ``programmed`` (the ports get ``now``)."""
+    (by ``now``, and OpenSM reports this), ``silent`` (replaced without a report), or ``programmed``
+    (OpenSM writes ``now`` to ports)."""
 
     line: int
     name: str
@@ -81,9 +82,10 @@ class Remark:
 
 @dataclass
 class Stated:
-    """The statements of a file by option name. ``values`` are OpenSM's final values, ``lines``
-    their locations (the last counts). ``unknown`` are names that OpenSM does not have, with line
-    and text. ``remarks`` are statements that OpenSM does not use as written."""
+    """The content of an options file by option name. ``values`` are the values that OpenSM uses;
+    ``lines`` the lines that set them (if there are several, the last). ``unknown`` are names that
+    OpenSM does not have, with line and text. ``remarks`` are lines that OpenSM does not use as
+    written."""
 
     values: dict[str, Value] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
@@ -91,7 +93,7 @@ class Stated:
     remarks: list[Remark] = field(default_factory=list)
 
     def get(self, name: str) -> Value:
-        """Return the value in effect: the file's or the default."""
+        """Return the value that OpenSM uses: the one in the file, or the default."""
         return self.values.get(name, DEFAULTS[name])
 
     @property
@@ -143,7 +145,7 @@ def _read(kind: str, text: str) -> tuple[Value, bool]:
     if kind in MOST:
         value = number(text)
         if value is not None and value < 0:
-            value += 1 << 64  # as C's unsigned long wraps
+            value += 1 << 64  # C's unsigned long wraps
         return value, value is not None and 0 <= value <= MOST[kind]
     if kind == "i32":
         return _leading_int(text), True
@@ -157,7 +159,7 @@ def _read(kind: str, text: str) -> tuple[Value, bool]:
 
 
 def _congestion_readable(name: str, text: str) -> bool:
-    """Return whether OpenSM reads ``text`` as a table of congestion control or as the value of an
+    """Return whether OpenSM can read ``text`` as a congestion control table, or as the value for an
     SL (``osm_subnet.c``: opts_parse_cc_cct, parse_ca_cong_common)."""
     if name == CCT:
         return all(":" in entry for entry in _entries(text))
@@ -252,9 +254,9 @@ def _verify(stated: Stated) -> None:
 
 
 def _verify_table(stated: Stated, name: str) -> None:
-    """Compare a table with the one that OpenSM programs. OpenSM reads one number after the other
-    and skips a character after each. It takes VLs of arbitration modulo 15, and cuts weights to 8
-    bits and VLs of SLs to 4 bits (``osm_qos.c``: parse_vlarb_entry, parse_sl2vl_entry)."""
+    """Compare a table with the one that OpenSM programs. OpenSM reads one number after another, and
+    skips one character after each. It takes VLs in arbitration tables modulo 15, cuts weights to 8
+    bits, and VLs of SLs to 4 bits (``osm_qos.c``: parse_vlarb_entry, parse_sl2vl_entry)."""
     text = stated.values.get(name)
     if not isinstance(text, str):
         return
@@ -275,8 +277,8 @@ def _verify_table(stated: Stated, name: str) -> None:
 
 
 def _verify_shifts(stated: Stated) -> None:
-    """Compare shifts and multipliers with those that OpenSM programs: it reads 8 and 16 bits, and
-    writes ``shift << 14 | multiplier`` into 16 bits (``osm_congestion_control.c``)."""
+    """Compare shifts and multipliers with those that OpenSM programs. It reads them as 8 and 16
+    bits, and writes ``shift << 14 | multiplier`` into 16 bits (``osm_congestion_control.c``)."""
     for name, most in ((CCT, CCT_ENTRIES), (DELAY, 1)):
         text = stated.values.get(name)
         if not isinstance(text, str):

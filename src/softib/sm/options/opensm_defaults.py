@@ -1,5 +1,5 @@
-"""The options of OpenSM 3.3.23 under the names that ``opensm -c`` writes, by kind, each with its
-default; and those that softib does not use, with the reason.
+"""The options of OpenSM 3.3.23 with the names that ``opensm -c`` writes, by kind, and the default
+of each. Also the options that softib does not use, with the reasons.
 """
 
 from __future__ import annotations
@@ -223,12 +223,12 @@ LEFT_OUT: dict[str, str] = {
 
 
 NAMED = 8
-"""Largest number of names in a line."""
+"""Maximum number of names in a line of a note."""
 
 
 def not_carried(changed: list[str], unknown: list[str]) -> list[str]:
-    """Return notes on options that are not used, one line for each reason. ``changed`` are options
-    that differ from OpenSM's default (not using a default loses nothing). ``unknown`` are names
+    """Return notes on options that softib does not use, one line for each reason. ``changed`` are
+    options whose value differs from OpenSM's default (others need no note). ``unknown`` are names
     that OpenSM does not have either."""
     reasons: dict[str, list[str]] = {}
     for name in changed:

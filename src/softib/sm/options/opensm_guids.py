@@ -19,9 +19,9 @@ THEN = "updn uses only the GUIDs above it; ftree is rejected, and OpenSM continu
 
 
 def guid_remarks(text: str) -> list[tuple[int, str]]:
-    """Return line number and remark for each line that OpenSM does not read as written. OpenSM
-    stops at the first line that does not begin with a number, and logs only the file's name.
-    Numbers without 0x are decimal, or octal if they begin with 0."""
+    """Return (line number, remark) for each line that OpenSM does not read as written. OpenSM stops
+    at the first line that does not begin with a number, and logs only the name of the file. Numbers
+    without 0x are decimal, or octal if they begin with 0."""
     remarks: list[tuple[int, str]] = []
     stopped, ends = 0, text.splitlines()
     for number, line in enumerate(ends, 1):

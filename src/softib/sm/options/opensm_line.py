@@ -1,7 +1,8 @@
-"""Lines and numbers as OpenSM's parser of partitions.conf sees them: C strings in one buffer, and strtoul.
+"""Lines and numbers as OpenSM's parser of partitions.conf reads them: C strings in one buffer, and
+strtoul.
 
-OpenSM replaces a separator with a zero byte. After the end of a line, it leaves the bytes of an
-earlier, longer line in the buffer.
+OpenSM replaces each separator with a zero byte. If an earlier line was longer, the buffer still
+contains the end of that line.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ BUFFER, MOST_OCTETS = 4096, 4094
 BLANK = b" \t\n"
 MOST = (1 << 64) - 1
 LONGEST = 22
-"""Number of octal digits in 64 bits: a longer number is too large in every base."""
+"""Number of octal digits in 64 bits. A number with more digits is too large in every base."""
 PREFIX = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)", re.ASCII)
 
 
@@ -42,7 +43,8 @@ class LineBuffer:
         return at
 
     def word(self, at: int, end: int) -> str:
-        """Return the text in between, without surrounding blanks; its trailing blanks become zeros."""
+        """Return the text between ``at`` and ``end``, without surrounding blanks. Its trailing
+        blanks become zeros."""
         first, last = self.skip(at), end
         while last > first and self.octets[last] in b"\0" + BLANK:
             self.octets[last] = 0

@@ -1,9 +1,9 @@
 """How OpenSM 3.3.23 reads partitions.conf (opensm(8), ``-P``).
 
-A definition without a readable P_Key, or a member that is not a PortGUID, is an error: OpenSM drops
-the whole file and uses its default, in which every port is a full member of 0x7fff. All other
-mistakes are replaced or ignored silently at OpenSM's default log level. Lines are read into one
-buffer, so the text after a definition's end may be the rest of an earlier, longer line.
+A definition without a readable P_Key, or a member that is not a PortGUID, is an error: OpenSM
+rejects the whole file and uses its default, in which every port is a full member of 0x7fff. With
+OpenSM's default log level, all other mistakes are silently replaced or ignored. Lines are read into
+one buffer, so the text after the end of a definition may be the rest of an earlier, longer line.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ __all__ = ["PartitionRemark", "PartitionsRead", "as_opensm_reads_partitions"]
 
 MEMBERSHIPS = ("full", "both", "limited")
 FLAGS = ("mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel", "ipoib", "defmember")
-"""Flags in the order in which OpenSM compares a word, or the beginning of a word, with them."""
+"""Flags in the order in which OpenSM compares them with a word, or with the beginning of a word."""
 GROUP_FLAGS = FLAGS[:7]
 CODES = {"mtu": (4, 1, 5), "rate": (3, 2, 22)}
 """For each code: the default of a group, and the smallest and largest value."""
 LOWEST = 0x40
-"""This bit in an MTU or rate turns the selector into 3: the lowest of the subnet's ports."""
+"""If this bit is set in an MTU or rate, the selector becomes 3: the lowest value of the subnet's
+ports."""
 CARRIAGE_RETURN = "lines end with CR LF, and OpenSM reads a CR after ';' as a definition; use only LF"
 UNWRITTEN = (
     "after this line OpenSM reads uninitialised memory, and may drop the whole file; end the line "
@@ -36,7 +37,8 @@ LINK_LOCAL = 2
 
 @dataclass(frozen=True)
 class PartitionRemark:
-    """``drops``: OpenSM drops the whole file here."""
+    """A statement that OpenSM does not use as written. ``drops``: OpenSM rejects the whole file
+    because of it."""
 
     line: int
     text: str
@@ -53,12 +55,13 @@ class PartitionsRead:
 
     @property
     def dropped(self) -> PartitionRemark | None:
-        """The first error; OpenSM reads no further."""
+        """The first error, after which OpenSM reads no further; None if there is none."""
         return next((r for r in self.remarks if r.drops), None)
 
 
 def as_opensm_reads_partitions(text: str) -> PartitionsRead:
-    """Read ``text`` as OpenSM does, but continue after the first error, so that the remarks contain every mistake."""
+    """Read ``text`` as OpenSM does, but continue after the first error, so that the remarks cover
+    every mistake."""
     reader = _Reader()
     for number, line in enumerate(text.encode().split(b"\n"), 1):
         whole = line + b"\n"
@@ -73,11 +76,11 @@ def as_opensm_reads_partitions(text: str) -> PartitionsRead:
 
 
 class _Drop(Exception):
-    """OpenSM's parser refuses a definition."""
+    """Raised if OpenSM's parser rejects a definition."""
 
 
 class _Definition:
-    """The current definition; after its header it may continue over several lines."""
+    """The definition that is being read. After its header, it may continue over several lines."""
 
     def __init__(self, line: int) -> None:
         self.line, self.pkey = line, 0
@@ -98,7 +101,7 @@ class _Reader:
         self.peopled = {DEFAULT_BASE}
         self.definition: _Definition | None = None
         self.returned = False
-        """Whether a CR at the end of a line was already reported."""
+        """Whether a CR at the end of a line has been reported."""
         self.defined = False
 
     def remark(self, text: str, drops: bool = False) -> None:
@@ -226,7 +229,7 @@ class _Reader:
             self.remark(f"{name}={_quoted(text)}; OpenSM takes {value} and ignores the rest of the line")
 
     def _codes(self, codes: dict[str, int], group: str) -> bool:
-        """Interpret MTU and rate of a group; return False if OpenSM does not create it."""
+        """Interpret MTU and rate of a group. Return False if OpenSM does not create the group."""
         makes = True
         for name, (_, least, most) in CODES.items():
             value, code = codes[name], codes[name] & 0x3F

@@ -1,9 +1,10 @@
-"""QoS of the manager: the VL of each SL, and each VL's share of a link, by kind of port (OpenSM's ``-Q``).
+"""QoS settings of the manager: for each kind of port, the VL of each SL, and the share of the link
+that each VL gets (OpenSM's ``-Q``).
 
-Option names are OpenSM's. ``qos_sl2vl`` is for every port, ``qos_ca_sl2vl`` for CAs, ``qos_sw0_…``
-for port 0 of switches, ``qos_swe_…`` for their external ports, ``qos_rtr_…`` for routers. If a kind
-lacks an option, the option for every port is used. (``…_max_vls`` is missing because OpenSM reads
-but ignores it; ``max_op_vls`` is used.)
+Option names are OpenSM's. ``qos_sl2vl`` applies to every port, ``qos_ca_sl2vl`` to CAs,
+``qos_sw0_…`` to port 0 of switches, ``qos_swe_…`` to their external ports, ``qos_rtr_…`` to
+routers. If the option for a kind is missing, the option for every port is used. (``…_max_vls`` does
+not exist here because OpenSM ignores it and uses ``max_op_vls``.)
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ DEFAULTS: dict[str, Any] = {
     "vlarb_low": ((0, 0), *((vl, 4) for vl in range(1, 15))),
     "sl2vl": (*range(15), 7),
 }
-"""OpenSM's defaults (osm_base.h, OSM_DEFAULT_QOS_…): only VL 0 has high priority; the others share the rest."""
+"""OpenSM's defaults (osm_base.h, OSM_DEFAULT_QOS_…): only VL 0 has high priority; the other VLs
+have low priority."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class PortQos:
 
 @dataclass(frozen=True)
 class QosTables:
-    """The target tables of a kind of port. ``vlarb_…``: pairs (VL, weight in 64 bytes);
+    """The tables for a kind of port. ``vlarb_…``: pairs (VL, weight in units of 64 bytes).
     ``high_limit``: PortInfo.VLHighLimit."""
 
     high_limit: int

@@ -34,8 +34,8 @@ BABBLING = 250
 MODES = {"free": FREE, "bounded": BOUNDED}
 ALL_SLS = 0xFFFF
 TRANSPORTS = RC | DC
-"""Transports that NVIDIA's manager routes adaptively. UD and UC are excluded, because they lose
-messages that arrive out of order."""
+"""Transports for which NVIDIA's manager uses adaptive routing. UD and UC are excluded, because they
+lose messages that arrive out of order."""
 
 
 def _mode(value: str) -> int | None:
@@ -65,8 +65,8 @@ SOFTIB_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
         "aggregation_streaming_trees": number(0, SHARP_TREES - 1),
     }.items()
 }
-"""Name → (name of the setting, reader of its value). ``flap_…`` are in link failures (0: no port is
-isolated for them) and in seconds, ``babbling_threshold`` is in traps, ``lft_drain_time`` in
+"""Name → (name of the setting, reader of its value). Units of ``flap_…`` are link failures (0:
+ports are not disabled for them) and seconds; of ``babbling_threshold`` traps; of ``lft_drain_time``
 milliseconds."""
 
 
@@ -83,7 +83,8 @@ class FlapConfig:
 
 
 def flap_config(fields: Mapping[str, Any]) -> FlapConfig | None:
-    """Return the isolation of ports that ``fields`` configure; None if neither policy is on."""
+    """Return the settings in ``fields`` for the isolation of ports; None if neither policy is
+    on."""
     threshold = int(fields.get("flap_threshold") or 0)
     traps = int(fields.get("babbling_threshold") or BABBLING) if fields.get("babbling_port_policy") else 0
     if not threshold and not traps:
@@ -94,9 +95,10 @@ def flap_config(fields: Mapping[str, Any]) -> FlapConfig | None:
 
 @dataclass(frozen=True)
 class ChangeConfig:
-    """``drain_ps`` passes between two stages of a change
-    (:mod:`softib.routing.transition.transition`), so that packets of old entries drain.
-    ``discard``: destinations without a stage have no path during the change."""
+    """``drain_ps`` is the time between two stages of a change
+    (:mod:`softib.routing.transition.transition`), in which packets routed with old entries drain.
+    ``discard``: if no stage is possible for a destination, its packets are discarded during the
+    change."""
 
     drain_ps: int = 50 * PS_PER_MS
     discard: bool = False
@@ -111,9 +113,10 @@ def change_config(fields: Mapping[str, Any]) -> ChangeConfig:
 
 @dataclass(frozen=True)
 class ArConfig:
-    """``state``: state of LIDs with a choice, FREE or BOUNDED (STATIC: no choice). It applies to
-    packets with these SLs (bit n: SL n) and transports (1 UD, 2 RC, 4 UC, 8 DC). ``repair``: if the
-    port of the forwarding table is down, another port of the group is used."""
+    """``state``: mode of LIDs for which a switch has a choice of ports, FREE or BOUNDED (STATIC: no
+    choice). It applies to packets with these SLs (bit n: SL n) and transports (1 UD, 2 RC, 4 UC, 8
+    DC). ``repair``: if the port of the forwarding table is down, another port of the group is
+    used."""
 
     state: int = FREE
     sl_mask: int = ALL_SLS

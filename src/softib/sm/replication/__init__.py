@@ -1,1 +1,2 @@
-"""Replication: a copy of the master's state on a softib standby, so that hosts do not notice a takeover."""
+"""Replication: a softib standby has a copy of the master's state, so that hosts do not notice when
+it takes over."""

@@ -1,10 +1,11 @@
-"""Records that are too long for one MAD: compressed and split into pieces. The first piece holds
-length and CRC of the whole, so that a copy with a missing or old piece is not used.
+"""Records that are too long for one MAD. They are compressed and split into pieces. The first piece
+contains the length and the CRC of the whole record, so that a copy with a missing or outdated piece
+is not used.
 
-With the SLs that a master assigned to paths, a new master can keep routes and SLs. They are copied
-for up to :data:`MOST` pairs of switch and end port, the limit that also applies to checked changes
-of tables. In a larger subnet, a new master does not have them. Partitions are JSON. The location of
-an absent host fits into one record.
+A new master can keep routes and SLs only if it knows the SLs that the previous master assigned to
+paths. They are copied if there are at most :data:`MOST` pairs of switch and end port; this limit
+also applies to the proof of table changes. In a larger subnet, a new master does not have them.
+Partitions are copied as JSON. The location of an absent host is a single short record.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def joined(pieces: list[bytes]) -> bytes | None:
 MOST = CHECKED
 SLS_HEAD = struct.Struct(">HIIB")
 ABSENT = struct.Struct(">QBBHBB")
-"""Record of an absent CA port: NodeGUID and port of its switch, its own portnum, LID, LMC, and
-whether it is a compute node."""
+"""Record of an absent CA port: NodeGUID and port of its switch, its own portnum, its LID and LMC,
+and whether it is a compute node."""
 SL2VL_DIMENSIONS, MOST_LMC = 4, 7
 
 

@@ -1,8 +1,9 @@
-"""The records that are replicated: each is a key and a value, both bytes (:mod:`softib.sm.journal` makes the keys).
+"""The records that are replicated. Each is a key and a value, both bytes; :mod:`softib.sm.journal`
+makes the keys.
 
-A master reads records from its managers (:class:`Source`). A standby keeps them as received, and at
-a takeover :func:`restore` turns them into groups, services and subscriptions. All integers are
-big-endian.
+A master collects records from its parts (:class:`Source`). A standby keeps the bytes that it
+received; when it takes over, :func:`restore` turns them into groups, services and subscriptions.
+All integers are big-endian.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ INFORM = 36
 
 @dataclass
 class Source:
-    """The source of a master's records."""
+    """The parts of a master from which its records are collected."""
 
     multicast: Multicast
     services: Services
@@ -128,7 +129,8 @@ class Source:
 
 @dataclass
 class Copied(SaRecords):
-    """Records in the form of the managers. ``partitions``: None if the master had no file."""
+    """Copied records, in the form that the manager uses. ``partitions`` is None if the master had
+    no partitions file."""
 
     lids: Lids = field(default_factory=dict)
     roots: tuple[int, ...] = ()

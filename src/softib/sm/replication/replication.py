@@ -1,7 +1,7 @@
-"""Replication of a manager, as a master and as a standby: MADs in, MADs out.
+"""The replication of a manager, both as master and as standby. It receives MADs and returns MADs.
 
-The master's changes are sent before the answers to the requests that caused them. So every
-membership that a host was granted is in the copy of every reachable standby.
+When a request changes the master's records, the changes are sent before the answer to the request.
+So every membership that was granted to a host is in the copy of every reachable standby.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ __all__ = ["Replication"]
 
 WINDOW = 32
 ASK_SOON_PS = 5 * 10**11
-"""Interval at which a standby without a copy requests one at first."""
+"""Interval at which a standby without a copy requests one, for the first requests."""
 TRIES = 10
-"""After this number of requests without an answer, the master is assumed to be another program;
-after that, a request is sent only with every poll."""
+"""If the master does not answer this number of requests, it is assumed to be another program. Later
+requests are sent only together with polls."""
 
 
 @dataclass
 class _Asking:
-    """A standby's requests: the time of the next one, and the number of consecutive failures."""
+    """The state of a standby's requests: the time of the next one, and the number of consecutive
+    failures."""
 
     due_ps: int = NEVER_PS
     in_vain: int = 0
@@ -50,7 +51,7 @@ class _Asking:
 
 @dataclass
 class _Sent:
-    """Tags of requests, each with the request's subject."""
+    """Tags of requests, and the standby and copy to which each belongs."""
 
     about: dict[int, tuple[int, int]] = field(default_factory=dict)
     number: int = 0
@@ -147,9 +148,10 @@ class Replication:
         self._submit(records)
 
     def offer(self, now_ps: int, guid: int, lid: int) -> None:
-        """Send a full copy to the manager that will take over, if it has none. A manager without
-        this class does not answer, so the copy times out and is not offered again. Otherwise sweeps
-        that follow each other faster than the timeout would delay the handover forever."""
+        """Send a full copy to the manager that will take over, if it has none. A manager that does
+        not support this class does not answer, so the copy times out and is not sent again. (If it
+        were, sweeps that follow each other faster than the timeout would delay the handover
+        forever.)"""
         if guid not in self.sender.standbys and guid not in self.sender.without and lid:
             self._copy(now_ps, guid, lid)
 
@@ -184,7 +186,7 @@ class Replication:
         self._asking = _Asking(now_ps + ASK_SOON_PS)
 
     def step_down(self, now_ps: int, heir: int) -> None:
-        """Hand over to ``heir``; keep this manager's records until the heir's copy arrives."""
+        """Hand over to ``heir``. Keep this manager's records until it has a copy from the heir."""
         self.source.now_ps = now_ps
         self.replica.keep(heir, {key: (value, now_ps) for key, value in self.source.all()})
         self.stand_by(now_ps)
@@ -211,8 +213,8 @@ class Replication:
         self._asking.due_ps = now_ps + (pause_ps if slow else ASK_SOON_PS)
 
     def located(self, info: np.ndarray) -> None:
-        """Handle PortInfo (uint8[64]) of the manager's own port: send a request to the master named
-        there, once there is a path to it."""
+        """Handle PortInfo (uint8[64]) of the manager's own port. When there is a path to the master
+        that it names, send a request to that master."""
         lid = int(PortInfo.master_sm_lid.get(info))
         if (
             lid

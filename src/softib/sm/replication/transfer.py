@@ -1,5 +1,5 @@
-"""Transfer of records: the MADs (layout in :mod:`softib.iba.vendor.replication`), the master that
-sends them, and the standby's copy.
+"""Transfer of records: the MADs (with the layout in :mod:`softib.iba.vendor.replication`), the
+master that sends them, and the standby's copy.
 
 A standby gets a full copy on request, then changes. Each MAD takes effect once and in order, even
 if MADs are lost or duplicated.
@@ -102,9 +102,9 @@ class _Standby:
 
 
 class Sender:
-    """``local_guid`` and ``sm_key`` are in every MAD. ``standbys`` are keyed by PortGUID;
-    ``without`` are the PortGUIDs of managers that did not accept a copy and have not requested one
-    since."""
+    """Sends a master's records. ``local_guid`` and ``sm_key`` are in every MAD. ``standbys`` are
+    keyed by PortGUID. ``without`` are the PortGUIDs of managers that did not accept a copy, and
+    have not requested one since."""
 
     def __init__(self, sm_key: int):
         self.sm_key = sm_key
@@ -126,13 +126,14 @@ class Sender:
         return [(g, self._one(local_guid, one, octets, 0)) for g, one in self.standbys.items() for octets in parts]
 
     def in_step(self, guid: int, copy: int, sequence: int) -> bool:
-        """Return whether this standby has received everything sent, or will have when the MADs in flight arrive."""
+        """Return whether this standby has received all MADs that were sent, or will have when those
+        in flight arrive."""
         one = self.standbys.get(guid)
         return one is not None and (one.outstanding > 0 or (one.copy, one.sequence) == (copy, sequence))
 
     def over(self, guid: int, copy: int, status: int) -> None:
-        """Record the answer ``status`` to a MAD of ``copy``, or -1 for no answer: that standby gets
-        nothing more until it requests a copy."""
+        """Record the answer ``status`` to a MAD of ``copy``, or -1 if there was no answer. The
+        standby then gets no MADs until it requests a copy."""
         one = self.standbys.get(guid)
         if one is None or one.copy != copy:
             return
@@ -142,12 +143,13 @@ class Sender:
             self.without.add(guid)
 
     def forget(self) -> None:
-        """Forget all other managers."""
+        """Remove all standbys."""
         self.standbys.clear()
         self.without.clear()
 
     def ready(self, guid: int) -> bool:
-        """Return whether this standby has acknowledged everything, or the GUID is not a standby's."""
+        """Return whether this standby has acknowledged all MADs, or the GUID is not that of a
+        standby."""
         one = self.standbys.get(guid)
         return one is None or not one.outstanding
 
@@ -161,14 +163,14 @@ class Sender:
 
 
 AHEAD = 4096
-"""Number of MADs that may wait for a missing one."""
+"""Maximum number of MADs that are stored while a previous one is missing."""
 
 
 class Replica:
-    """``guid``: the manager that these records belong to; ``copy``: its number of the full copy;
-    ``sequence``: the next MAD of that copy.
+    """A standby's copy. ``guid``: the manager to which the records belong. ``copy``: that manager's
+    number of the full copy. ``sequence``: number of the next MAD of this copy.
 
-    While a new full copy arrives, the previous one is kept; ``complete``: there is a full copy.
+    The previous copy is kept while a new full copy arrives. ``complete``: there is a full copy.
     """
 
     def __init__(self) -> None:
@@ -180,13 +182,13 @@ class Replica:
         self._waiting: dict[int, tuple[int, bytes, int]] = {}
 
     def keep(self, guid: int, records: dict[bytes, tuple[bytes, int]]) -> None:
-        """Keep the records that this manager had as master, in case its heir ``guid`` ends before
-        it has sent them back."""
+        """Keep the records that this manager had as master, in case its heir ``guid`` stops before
+        it has sent a copy of them."""
         self.__init__()  # type: ignore[misc]
         self._records, self._of, self.complete = records, guid, True
 
     def take(self, head: dict[str, int], octets: bytes, now_ps: int) -> ReplicaStatus:
-        """Return one MAD with records."""
+        """Store the records of one MAD. Return the status for the answer."""
         source = head["guid"], head["copy"]
         if source != (self.guid, self.copy):
             if source[0] == self.guid and source[1] < self.copy:
@@ -219,5 +221,5 @@ class Replica:
 
     @property
     def in_step(self) -> bool:
-        """Return whether the copy being received is complete."""
+        """Return whether the copy that is being received is complete."""
         return self.complete and self._records is self._incoming

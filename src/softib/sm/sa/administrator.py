@@ -1,5 +1,5 @@
-"""The subnet administrator: takes SA requests and returns answers (IBA 15.4). No I/O, no clock; a
-malformed request gets a status, never an exception.
+"""The subnet administrator: it takes SA requests and returns answers (IBA 15.4). It has no I/O and
+no clock. A malformed request gets a status, and never causes an exception.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ __all__ = ["Administrator", "Deferred", "Views"]
 
 
 LID_AT = slice(0, 2)
-"""Records of a port begin with its LID, except for the following."""
+"""The LID is the first field of all records of ports except these."""
 
 
 class Views:
-    """The records that a requester may see (IBA 15.4.1.2): those of ports with which it shares a
-    partition.
+    """The records that a requester may see (IBA 15.4.1.2): those of ports with which it has a
+    partition in common.
 
-    Two ports share a partition by the rule for packets: both have a P_Key of it, and at least one
-    is a full member (10.9.3). Records of a switch follow its port 0. A LinkRecord and a path need
-    both ends. A request with the SM_Key is trusted: its sender sees all records. OpenSM has the
-    same rule, but shows external ports of a switch without a P_Key table to every requester.
-    ``open``: all ports share a partition as full members, so every requester sees everything.
+    The rule is that for packets: both ports have a P_Key of the partition, and at least one of them
+    is a full member (10.9.3). Records of a switch are visible if those of its port 0 are. A
+    LinkRecord or a path is visible if both ends are. A request with the SM_Key is trusted: its
+    sender sees all records. OpenSM has the same rule, but shows records of external switch ports
+    without a P_Key table to every requester. ``open``: all ports are full members of a common
+    partition, so every requester sees all records.
     """
 
     def __init__(self, subnet: Subnet, members: Members):
@@ -62,7 +63,7 @@ class Views:
         self.repartition(np.arange(len(members.pkey)))
 
     def repartition(self, rows: np.ndarray) -> None:
-        """Update these changed rows of the memberships."""
+        """Update the memberships in ``rows``, which have changed."""
         if self.members.state.size:
             self._for_all = np.resize(self._for_all, len(self.members.pkey))
             self._for_all[rows] = (self.members.state[rows] & FULL).all(axis=1)
@@ -79,7 +80,7 @@ class Views:
         if seen is None:
             seen = self.members.common(np.full(n, end), np.arange(n), np.full(n, -1))[0] >= 0
             self._of_kind[kind] = seen
-        if not seen[end]:  # a port shares no partition with another limited member, and sees itself
+        if not seen[end]:  # a limited member that has no partition in common with itself can see itself
             seen = seen.copy()
             seen[end] = True
         return seen
@@ -97,7 +98,7 @@ class Views:
         return records[self._visible(attr, records, end)]
 
     def _visible(self, attr: int, records: np.ndarray, end: int) -> np.ndarray:
-        seen = np.append(self.ends(end), False)  # the last row: unassigned
+        seen = np.append(self.ends(end), False)  # the last row stands for unassigned LIDs
         of_lid = lambda lid: seen[self.subnet.end_of_lid[lid]]
         if attr == SaAttr.LINK_RECORD:
             return np.asarray(of_lid(LinkRecord.from_lid.get(records)) & of_lid(LinkRecord.to_lid.get(records)))
@@ -120,19 +121,20 @@ STATUS = H.status.byte
 
 
 class Deferred(NamedTuple):
-    """A query (a batch of one), and the tables that must be read before it can be answered."""
+    """A query (a batch with one row), and the tables of devices that must be read before it can be
+    answered."""
 
     need: Need
     request: MadBatch
 
 
 class Administrator:
-    """Answers requests for the subnet given to the last :meth:`refresh` (``subnet``); before the
-    first one, requests get BUSY.
+    """Answers requests about the subnet that the last :meth:`refresh` set (``subnet``). Before the
+    first refresh, requests get BUSY.
 
     ``sm_info`` (a function that returns uint8[64]) and ``other_managers`` (port of the database →
-    SMInfo) are the content of SMInfoRecord. ``tables`` are records by attribute, valid until the
-    next sweep; ``read`` are those that devices answered.
+    SMInfo) are the content of SMInfoRecords. ``tables`` are records by attribute that stay valid
+    until the next sweep; ``read`` are those that were read from devices.
     """
 
     def __init__(self, sa_key: int, multicast: Multicast, subscriptions: Subscriptions, services: Services):
@@ -157,12 +159,12 @@ class Administrator:
     # -- the subnet --
 
     def close(self) -> None:
-        """End the service: this manager is no longer the master."""
+        """Stop the service, because this manager is no longer the master."""
         self.subnet = self.paths = self.one_path = self.views = None
         self.members = Members.of_default(0)
 
     def refresh(self, subnet: Subnet, members: Members) -> None:
-        """Use this subnet from now on, after a sweep."""
+        """Use ``subnet`` for all later requests. Called after a sweep."""
         self.subnet, self.members = subnet, members
         self.paths = Paths(subnet, members)
         self.views = Views(subnet, members)
@@ -172,14 +174,15 @@ class Administrator:
         self.read.clear()
 
     def repartition(self, rows: np.ndarray) -> None:
-        """Update these changed rows of the memberships. The other answers stay valid."""
+        """Update the memberships in ``rows``, which have changed. Other stored answers stay
+        valid."""
         assert self.views is not None and self.one_path is not None
         self.views.repartition(rows)
         self.one_path.use(self.members, self.views.open)
         self.read.clear()
 
     def renamed(self) -> None:
-        """Handle changed alias GUIDs."""
+        """Discard stored answers that depend on alias GUIDs, because these have changed."""
         self.administered.alias_guid, self.administered.alias_owner = self.aliases.columns()
         self.tables.pop(int(SaAttr.GUID_INFO_RECORD), None)
 
@@ -192,7 +195,8 @@ class Administrator:
     # -- batches --
 
     def answer(self, requests: MadBatch, now_ps: int) -> MadBatch:
-        """Answer requests of the class (IBA 15.4.1), in their order. A wrong SM_Key is not answered."""
+        """Answer SA requests (IBA 15.4.1) in their order. A request with a wrong SM_Key is not
+        answered."""
         if len(requests) == 1 and self.one_path and (reply := self.one_path.reply(requests, self.sa_key)) is not None:
             return reply
         key = H.sm_key.get(requests.mad)
@@ -221,13 +225,14 @@ class Administrator:
         return reply if answered.all() else reply[answered]
 
     def busy(self, requests: MadBatch) -> MadBatch:
-        """Return the answers to requests that do not fit into the queue: BUSY, try again (IBA 13.4.7)."""
+        """Return answers with status BUSY ("try again", IBA 13.4.7) to requests for which the queue
+        has no space."""
         reply = reply_to(requests)
         H.status.set(reply.mad, int(MadStatus.BUSY))
         return reply
 
     def _path_gets(self, requests: MadBatch, out: np.ndarray) -> np.ndarray:
-        """Answer together every Get(PathRecord) with both ends given; return their rows."""
+        """Answer all Get(PathRecord) that name both ends at once. Return their rows."""
         assert self.paths is not None
         mad = requests.mad
         is_get = (
@@ -291,8 +296,8 @@ class Administrator:
         return self._seen(answer_of(self, request), request)
 
     def _seen(self, answer: Answer, r: Request) -> Answer:
-        """Return the part of an answer visible to the requester. Groups have a separate rule, and a
-        requester always sees the result of its own changes."""
+        """Return the part of an answer that the requester may see. Multicast groups have a separate
+        rule, and a requester always sees the result of its own changes."""
         if answer.records is None or r.trusted or self.views is None or r.method not in ASKING or r.attr in SEEN_BY_ALL:
             return answer
         if r.attr == A.PATH_RECORD and r.data[DGID_AT] == MULTICAST_PREFIX and np.uint64(r.comp_mask) & BIT["dgid"]:

@@ -1,9 +1,9 @@
 """Alias GUIDs: additional GUIDs of a port, which work like its PortGUID (Set and Delete of
 GUIDInfoRecord, IBA 15.2.5.18, 14.2.5.5).
 
-A virtual function of an adapter has one. The host requests a specific GUID, or 0 to get one from
-the administrator (as in OpenSM and Linux' mlx4 driver). The GUIDs are written into the port's
-GUIDInfo at once, and again when the port comes up.
+For example, a virtual function of an adapter has one. The host requests a specific GUID, or 0 to
+get one that the SA chooses (as in OpenSM and Linux' mlx4 driver). The GUIDs are written into the
+port's GUIDInfo at once, and again whenever the port comes up.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = ["AliasGuids", "queue_aliases"]
 
 
 LOCALLY_ADMINISTERED = 0x0200_0000_0000_0000
-"""Universal/local bit of an EUI-64 (IEEE). GUIDs assigned by the administrator have it set,
-followed by the LID and the entry's index."""
+"""Universal/local bit of an EUI-64 (IEEE). It is set in GUIDs that the SA chooses; the LID and the
+index of the entry follow."""
 NAMES = tuple(f"guid{i}" for i in range(GUID_BLOCK))
 WHERE = mask_of(R, "lid", "block")
 
@@ -40,7 +40,8 @@ class AliasGuids:
         self.changed: dict[tuple[int, int], None] = {}
 
     def change(self, subnet: Subnet, r: Request) -> Answer:
-        """Set or Delete the entries in the component mask, for the port itself or a trusted requester."""
+        """Set or Delete the entries in the component mask. Only the port itself and trusted
+        requesters may do this."""
         if r.comp_mask & WHERE != WHERE:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
@@ -52,7 +53,7 @@ class AliasGuids:
             return Answer(SaStatus.REQ_INVALID)
         guid = int(subnet.end_guid[end])
         table = np.zeros(-(-cap // GUID_BLOCK) * GUID_BLOCK, np.uint64)
-        if (held := self.tables.get(guid)) is not None:  # a device may report another GUIDCap than before
+        if (held := self.tables.get(guid)) is not None:  # the device may now report another GUIDCap than before
             table = held if len(held) >= len(table) else np.concatenate([held, table[len(held) :]])
         self.tables[guid] = table
         table[0] = guid
@@ -64,7 +65,7 @@ class AliasGuids:
                 0 if r.method == SaMethod.DELETE else int(R.fields[name].get(record)) or self._given(subnet, end, entry)
             )
             if wanted and self._taken(subnet, wanted, guid, entry):
-                continue  # the answer shows the entry's contents
+                continue  # the answer shows the present content of the entry
             self._enter(guid, table, entry, wanted)
         self.changed[guid, block] = None
         self.journal.note(record_key(Kind.ALIAS, guid, bytes((block,))))
@@ -97,8 +98,8 @@ class AliasGuids:
         return None if held is None or not held.any() else held.astype(">u8").tobytes()
 
     def restore(self, blocks: dict[tuple[int, int], np.ndarray]) -> None:
-        """Restore the blocks from the previous master, by PortGUID and block (uint64[8]). They are
-        written again, since the master may not have written them."""
+        """Restore the blocks of the previous master, keyed by PortGUID and block (uint64[8]). They
+        are written again, since that master may not have written all of them."""
         for (guid, block), entries in sorted(blocks.items()):
             table = np.zeros(max((block + 1) * GUID_BLOCK, len(self.tables.get(guid, ()))), np.uint64)
             held = self.tables.get(guid, table[:0])
@@ -117,7 +118,8 @@ class AliasGuids:
         return aliases, np.array([self.owners[a] for a in aliases.tolist()], np.uint64)
 
     def blocks(self, guids: set[int]) -> None:
-        """Schedule the GUIDs of ports (PortGUIDs) that came up again, because these lost them."""
+        """Schedule the GUIDs of ports (PortGUIDs) that came up again, because these ports have lost
+        them."""
         for guid in sorted(guids & self.tables.keys()):
             for block in range(len(self.tables[guid]) // GUID_BLOCK):
                 self.changed[guid, block] = None
@@ -141,7 +143,7 @@ class AliasGuids:
                 self.owners.pop(alias, None)
 
     def clear(self) -> None:
-        """End mastership."""
+        """Remove all aliases, because this manager is no longer master."""
         self.tables.clear()
         self.owners.clear()
         self.changed.clear()

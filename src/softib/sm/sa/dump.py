@@ -1,6 +1,6 @@
-"""The administrator's database as text, in the format of OpenSM's ``opensm-sa.dump`` (its options
-``sa_db_dump`` and ``sa_db_file``): multicast groups with their members, subscriptions, services.
-Each record is a line of ``name=value``; further fields of a line are ignored.
+"""The SA's database as text, in the format of OpenSM's ``opensm-sa.dump`` (its options
+``sa_db_dump`` and ``sa_db_file``): multicast groups with their members, subscriptions, and
+services. Each record is a line of ``name=value``. Unknown fields in a line are ignored.
 
     MC Group 0xc000 : mgid=0xff12401bffff0000:0x00000000ffffffff … qkey=0x00000b1b mlid=0xc000
     mtu=0x84 … mcm_port: port_gid=0xfe80000000000000:0x0002c90300001234 scope_state=0x21
@@ -32,7 +32,7 @@ ARRAYS = (("data8", 2), ("data16", 4), ("data32", 8), ("data64", 16))
 
 
 def dump(server: SaManager, now_ps: int) -> str:
-    """Return the whole dump. Leases are the remaining times."""
+    """Return the complete dump. Leases are stated as remaining time."""
     lines = [
         line
         for g in sorted(server.groups.groups.values(), key=lambda g: g.mlid)
@@ -105,7 +105,7 @@ def _array(name: str, values: list[int], digits: int) -> str:
 
 
 def read_dump(text: str, path: str, now_ps: int) -> SaRecords:
-    """Read a dump of softib's or OpenSM's. Raises :class:`InputError` with file and line for a
+    """Read a dump that softib or OpenSM wrote. Raises :class:`InputError` with file and line for a
     record that cannot be read."""
     out = SaRecords()
     for number, line in enumerate(text.splitlines(), 1):

@@ -1,10 +1,10 @@
-"""Queries that wait for the administrator: bounded, and served fairly by requester (IBA 13.4.7:
-queries beyond the bound get BUSY).
+"""Queries that wait for the SA. Their number is limited (queries beyond the limit get BUSY, IBA
+13.4.7), and requesters are served fairly.
 
-Start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996): each requester has a virtual time that
-advances by the cost of its answers; the requester with the smallest virtual time is served next. So
-a host with one query among thousands waits for at most one query of each other host, even if one of
-these floods the manager.
+The method is start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM 1996). Each requester has a
+virtual time that advances by the cost of its answers, and the requester with the smallest virtual
+time is served next. So a host with one query waits for at most one query of each other host, even
+if one of them has sent thousands.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from softib.mad.batch import MadBatch
 __all__ = ["FairQueue"]
 
 MOST_OF_ONE, MOST = 64, 1 << 16
-"""Limit of waiting queries of one requester, and of all together. A requester with no waiting query
-is always accepted, so there are at most ``MOST`` queries plus one for each LID: 28 MB."""
+"""Maximum number of waiting queries of one requester, and of all requesters together. A requester
+with no waiting query is always accepted, so the queue holds at most ``MOST`` queries plus one for
+each LID, which take 28 MB."""
 TABLES = (SaMethod.GET_TABLE, SaMethod.GET_MULTI, SaMethod.GET_TRACE_TABLE)
 RECORDS_A_UNIT = 64
-"""A Get costs 1; a table costs 1 plus 1 per this number of records (which takes about as long as a Get)."""
+"""The cost of a Get is 1. The cost of a table is 1, plus 1 for each group of this number of
+records, which takes about as long as a Get."""
 FIRST_GUESS = 4.0
 GET_COST = -1
 Question = tuple[MadBatch, int, tuple[int, int, int], int]
-"""A batch, the row in it, the query's name, and the attribute of a table (GET_COST: the query costs 1).
+"""A batch, the row in it, the identity of the query, and the attribute of a table (GET_COST for a
+query that costs 1).
 """
 
 
 class FairQueue:
-    """Requests of any number of requesters, by source LID."""
+    """Waiting requests of all requesters, which are identified by source LID."""
 
     def __init__(self, most_of_one: int = MOST_OF_ONE, most: int = MOST) -> None:
         self.most_of_one, self.most = most_of_one, most
@@ -53,12 +56,12 @@ class FairQueue:
         self.__init__(self.most_of_one, self.most)  # type: ignore[misc]
 
     def costs(self, requests: MadBatch) -> float:
-        """Return an estimate of the cost of answering all these requests."""
+        """Return an estimate of the cost of all answers to these requests."""
         return sum(1.0 if t == GET_COST else self._cost.get(t, FIRST_GUESS) for t in _tables(requests))
 
     def put(self, requests: MadBatch) -> MadBatch | None:
-        """Queue the requests; return those that do not fit. A repetition of a waiting query is
-        dropped, because it gets the same answer."""
+        """Queue the requests. Return those for which there is no space. If the same query is
+        already waiting, the repetition is dropped, because the answer would be the same."""
         full = []
         columns = requests.slid.tolist(), requests.sqp.tolist(), requests.tid.tolist(), _tables(requests)
         names, waiting = self._names, self._waiting
@@ -78,7 +81,8 @@ class FairQueue:
         return requests[full] if full else None
 
     def take(self, budget: float) -> MadBatch:
-        """Return the queries to answer next, up to about this cost; if there is any, at least one."""
+        """Return the queries to answer next, up to about this cost, but at least one if any is
+        waiting."""
         chosen: list[Question] = []
         while self._heap and budget > 0:
             self._now, _, lid = heapq.heappop(self._heap)
@@ -94,11 +98,11 @@ class FairQueue:
             else:
                 del self._waiting[lid]
         if not self._heap:
-            self._time.clear()  # none waits, so no requester is ahead
+            self._time.clear()  # no query waits, so no requester has been served more than others
         return _batch(chosen)
 
     def learned(self, attr: int, records: int) -> None:
-        """Record the number of records of a table of this attribute."""
+        """Store the number of records in a table of this attribute, for later estimates."""
         new = 1.0 + records / RECORDS_A_UNIT
         self._cost[attr] = (self._cost.get(attr, new) + new) / 2
 

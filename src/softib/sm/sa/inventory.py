@@ -1,7 +1,8 @@
-"""Tables that are read only on request: P_Key, SLtoVL and VL arbitration tables of devices (IBA 14.2.5.7-9).
+"""Tables that are read from devices only on request: P_Key, SLtoVL and VL arbitration tables (IBA
+14.2.5.7-9).
 
-A sweep does not need them. The first query for such a record makes the manager read them (for one
-LID if the query names it), and the answer waits.
+A sweep does not read them. The first query for such a record makes the manager read the tables (for
+one LID if the query names it), and is answered after that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ VL_ARB_BLOCK = 32
 
 @dataclass(frozen=True)
 class Need:
-    """Tables of one kind (the attribute of the SA record) of all devices (``lid`` 0) or of one device."""
+    """Tables of one kind (the attribute of the SA record), either of one device or of all devices
+    (``lid`` 0)."""
 
     attr: int
     lid: int = 0
@@ -49,7 +51,8 @@ READ_FROM_DEVICES = {
 
 
 class Inventory:
-    """One reading: call :meth:`ask`, then :meth:`heard` with the answers; the result is ``table``."""
+    """One reading of tables: call :meth:`ask`, then :meth:`heard` with the answers. The result is
+    ``table``."""
 
     def __init__(self, subnet: Subnet, need: Need):
         self.subnet, self.kind = subnet, READ_FROM_DEVICES[need.attr]
@@ -85,8 +88,8 @@ class Inventory:
         row, block = spread(pkey_blocks(self.subnet.db, ports))
         port = ports[row]
         number = np.where(db.external[port], db.port_num[port], 0)
-        # Least significant byte first, as OpenSM on x86 sends it and saquery shows it. (In their requests, the most
-        # significant byte comes first.)
+        # The least significant byte comes first, as OpenSM on x86 sends it and saquery expects it.
+        # (In requests, the most significant byte comes first.)
         swapped = (block & 0xFF) << 8 | block >> 8
         shown = np.where(db.is_switch[db.port_node[port]], number, db.port_num[port])
         record = PKeyTableRecord.pack(lid=self.subnet.lid_of_port[port], block=swapped, portnum=shown)
@@ -107,8 +110,8 @@ class Inventory:
         port, block = np.repeat(ports, 4), np.tile(np.arange(1, 5), len(ports))
         info = db.port_info[port]
         cap = np.where(block <= 2, PortInfo.vl_arb_low_cap.get(info), PortInfo.vl_arb_high_cap.get(info))
-        # A table that the port does not have reads as zeros: OpenSM answers so, and osmtest -f q requests all four
-        # blocks.
+        # A table that the port does not have is answered with zeros, as in OpenSM, because osmtest
+        # -f q requests all four blocks.
         self._exists = cap > np.where(block % 2, 0, VL_ARB_BLOCK)
         number = np.where(db.is_switch[db.port_node[port]], db.port_num[port], 0).astype(np.int64)
         shown = np.where(db.is_switch[db.port_node[port]], number, db.port_num[port])

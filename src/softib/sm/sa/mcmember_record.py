@@ -23,7 +23,7 @@ CREATE = mask_of(R, "port_gid", "join_state", "qkey", "pkey", "sl", "flow_label"
 BIT = {name: mask_of(R, name) for name in R.fields if not name.startswith("_")}
 LEVELS = BIT["mtu"] | BIT["rate"] | BIT["packet_life_time"]
 FIXED = ("qkey", "pkey", "sl", "flow_label", "hop_limit", "tclass", "mlid", "scope")
-"""Components that must equal the group's if they are given."""
+"""Components that must equal those of the group if the request states them."""
 SA_SIGNATURE = b"\xa0\x1b"
 """Bytes 2-3 of MGIDs that the SA creates."""
 DEFAULT_SCOPE = 2
@@ -136,8 +136,8 @@ class Multicast:
         return group
 
     def _level(self, r: Request, name: str, have: int, least: int, most: int | None = None) -> int | None:
-        """Return MTU, rate (as a rank) or lifetime of a new group: the port's value if the request
-        does not fix it."""
+        """Return MTU, rate (as a rank) or lifetime of a new group. If the request does not state
+        it, it is the port's value."""
         if not r.comp_mask & BIT[name] or not r.comp_mask & BIT[f"{name}_selector"]:
             return have
         wanted, selector = int(R.fields[name].get(r.data)), int(R.fields[f"{name}_selector"].get(r.data))
@@ -162,8 +162,8 @@ class Multicast:
                 return mgid
 
     def _fits(self, subnet: Subnet, r: Request, port: int, group: Group) -> bool:
-        """Return whether this request may join the group: the components that must be equal are
-        equal, and the port supports the group's MTU and rate."""
+        """Return whether the port may join the group with this request: all components that must be
+        equal are equal, and the port supports the group's MTU and rate."""
         for name in FIXED:
             if r.comp_mask & BIT[name] and int(R.fields[name].get(r.data)) != getattr(group, name):
                 return False
@@ -190,7 +190,8 @@ class Multicast:
             return Answer(E.REQ_INVALID)
         if member.proxy is False and r.end != port and not r.trusted:
             return Answer(E.REQ_DENIED)
-        # The answer shows the remaining membership, 0 at the end (as in OpenSM; osmtest checks it).
+        # The answer contains the remaining JoinState, which is 0 if the membership ended (as in
+        # OpenSM; osmtest checks it).
         left = Member(member.join_state & ~state, member.proxy)
         record = group_record(group, (subnet.config.subnet_prefix, guid), left)
         member.join_state &= ~state
@@ -206,8 +207,8 @@ class Multicast:
     # -- listing --
 
     def list(self, subnet: Subnet, members: Members, r: Request) -> Answer:
-        """Get, GetTable: trusted requesters see every member, other requesters see every group (IBA
-        15.4.1.2; as in OpenSM)."""
+        """Get, GetTable: trusted requesters see every member, others only the groups (IBA 15.4.1.2;
+        as in OpenSM)."""
         rows = []
         for group in sorted(self.groups.groups.values(), key=lambda g: g.mlid):
             if not r.trusted and r.end >= 0 and not members.has(r.end, group.pkey & 0x7FFF):
@@ -223,8 +224,8 @@ class Multicast:
         return Answer(records=groups[self._levels_match(groups, r, Selector.EXACTLY)])
 
     def _levels_match(self, table: np.ndarray, r: Request, unstated: Selector) -> np.ndarray:
-        """Return bool[n]: the groups (uint8[n, 56]) whose MTU, rate and lifetime match the request;
-        ``unstated`` is the selector for a level that comes without one."""
+        """Return a mask (bool[n]) of the groups (uint8[n, 56]) whose MTU, rate and lifetime match
+        the request. ``unstated`` is the selector for a value that comes without one."""
         keep = np.ones(len(table), bool)
         for name in ("mtu", "rate", "packet_life_time"):
             if not r.comp_mask & BIT[name]:
@@ -239,9 +240,9 @@ class Multicast:
 
 
 def _allowed(mgid: bytes) -> bool:
-    """Return whether a request may use this MGID. It must be multicast, with no reserved flag and a
-    valid scope, and not one of the link-local MGIDs that the SA creates (IBA 4.1.1, 15.2.5.17.2;
-    scope 15 is permitted as in OpenSM, whose osmtest requests it)."""
+    """Return whether a request may use this MGID. It must be a multicast GID with a valid scope and
+    no reserved flag, and must not be one of the link-local MGIDs that the SA creates (IBA 4.1.1,
+    15.2.5.17.2). Scope 15 is permitted as in OpenSM, whose osmtest requests it."""
     scope, flags = mgid[1] & 15, mgid[1] >> 4
     made_up = mgid[2:4] == SA_SIGNATURE and scope == LINK_LOCAL
     return mgid[0] == 0xFF and flags <= 1 and scope > 0 and not made_up

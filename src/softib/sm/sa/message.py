@@ -1,8 +1,8 @@
 """Requests and answers of subnet administration: their fields, their MADs, and the component mask
 (IBA 15.2.1, 15.4.4, 13.6).
 
-If an answer is longer than a MAD, the batch's ``payload`` holds the whole message, in the form for
-a driver with RMPP; its first 256 bytes are also the row in the batch.
+If an answer is longer than a MAD, the batch's ``payload`` holds the complete message, in the form
+that a driver with RMPP expects; its first 256 bytes are also the row in the batch.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """``records`` uint8[n, size] answer a table query; a single answer has one record. None: only the status.
+    """``records`` uint8[n, size] are the records of a table; the answer to a Get has one record.
+    None: the answer is only a status.
 
-    ``wait``: the tables that must be read from devices first; the query is then repeated.
+    ``wait``: tables that must first be read from devices. The query is answered after that.
     """
 
     status: int = 0
@@ -79,7 +80,8 @@ CLASS_HEADER = SA_DATA - RMPP_HEADER - 12
 
 
 def reply_to(requests: MadBatch) -> MadBatch:
-    """Return the answers without content: addresses swapped, method of the response, no RMPP, no SM_Key."""
+    """Return answers without content: addresses exchanged, method of the response, no RMPP, no
+    SM_Key."""
     reply = requests[np.arange(len(requests))]
     reply.payload = None
     reply.dlid, reply.slid = requests.slid.copy(), requests.dlid.copy()
@@ -154,7 +156,8 @@ def matching(
     """Return the rows int64[m] of ``table`` (uint8[n, size]) whose selected components equal those
     of ``query`` (uint8[size]).
 
-    Components in ``skip`` are not compared, because the kind of record has a separate rule for them.
+    Components in ``skip`` are not compared here, because the kind of record has a special rule for
+    them.
     """
     rows: np.ndarray | None = None
     for name in dict.fromkeys(selected_components(record, comp_mask)):

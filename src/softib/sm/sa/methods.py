@@ -1,7 +1,7 @@
 """Answer one SA request, by attribute and method (IBA 15.2.5, 15.4).
 
-Kinds of records that are tables are in :mod:`softib.sm.sa.record_tables`; attributes with special
-rules are in ``_METHODS``.
+Records that are plain tables are in :mod:`softib.sm.sa.record_tables`. ``_METHODS`` has the
+attributes that need other functions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ C, C2 = SaCapMask, SaCapMask2
 CAP_MASK = C.NOTICE | C.OPTIONAL_RECORDS | C.UD_MULTICAST | C.MULTI_PATH | C.PORT_INFO_CAP_MASK_MATCH
 CAP_MASK2 = C2.FULL_PORT_INFO | C2.EXTENDED_SPEEDS | C2.PORT_INFO_CAP_MASK2_MATCH | C2.SEND_ONLY_FULL_MEMBER
 RESP_TIME = 0x10
-"""4.096 us * 2^16 = 0.27 s, OpenSM's value; a sweep seldom takes longer."""
+"""Code for 4.096 us * 2^16 = 0.27 s, OpenSM's value. A sweep seldom takes longer."""
 QKEY = 0x80010000
 
 
@@ -82,7 +82,8 @@ def _from_devices(a: Administrator, r: Request) -> Answer:
     if r.method not in (M.GET, M.GET_TABLE):
         return Answer(MadStatus.BAD_ATTRIBUTE)
     if r.attr == A.PKEY_RECORD and not r.trusted:
-        return Answer(E.REQ_INVALID)  # OpenSM's answer; those of a shared partition would be permitted (IBA 15.4.1.2)
+        # OpenSM's answer, although IBA 15.4.1.2 permits records of ports in a common partition
+        return Answer(E.REQ_INVALID)
     record = READ_FROM_DEVICES[r.attr].record
     lid = int(record.fields["lid"].get(r.data)) if r.comp_mask & LID_BIT else 0
     table = a.read.get(Need(r.attr, lid), a.read.get(Need(r.attr)))
@@ -91,12 +92,12 @@ def _from_devices(a: Administrator, r: Request) -> Answer:
     query = r.data[: record.size]
     if (
         r.attr == A.PKEY_RECORD
-    ):  # the request has the most significant byte first, the answer the least: see the inventory
+    ):  # a request has the most significant byte first, the answer the least significant byte: see the inventory
         query = query.copy()
         query[2:4] = query[3:1:-1].copy()
     rows = matching(record, table, r.comp_mask, query)
     ports = PORT_COMPONENTS & set(selected_components(record, r.comp_mask))
-    if ports:  # a CA port has its own LID: the port number matters for switches only (OpenSM's rule, too)
+    if ports:  # a CA port has its own LID, so the port number is compared only for switches, as in OpenSM
         others = matching(record, table, r.comp_mask, query, frozenset(ports))
         end = a.administered.end_of_lid[record.fields["lid"].get(table[others])]
         db = a.administered.db
@@ -105,7 +106,7 @@ def _from_devices(a: Administrator, r: Request) -> Answer:
 
 
 def _class_port_info(a: Administrator, r: Request) -> Answer:
-    """Return ClassPortInfo (IBA 13.4.8.1, 15.2.5.1); nothing is redirected."""
+    """Return ClassPortInfo (IBA 13.4.8.1, 15.2.5.1). Requests are not redirected."""
     info = ClassPortInfo.pack(
         base_version=1,
         class_version=2,
@@ -155,7 +156,7 @@ def _path(a: Administrator, r: Request) -> Answer:
 
 
 def _path_to_group(a: Administrator, r: Request) -> Answer:
-    """Return the path to a multicast GID: the group's MLID and levels."""
+    """Return the path to a multicast GID, with the MLID, MTU, rate and SL of the group."""
     assert a.paths is not None
     group = a.multicast.groups.groups.get(r.data[DGID_AT : DGID_AT + 16].tobytes())
     if group is None or not (r.trusted or (r.end >= 0 and a.members.has(r.end, group.pkey & 0x7FFF))):

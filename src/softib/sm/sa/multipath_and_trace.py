@@ -1,9 +1,10 @@
-"""Answers that follow paths: MultiPathRecord (IBA 15.2.5.20) holds paths from any of several ports
-to any of several others; TraceRecord (IBA 15.2.5.19) holds the nodes of a path in order.
+"""Answers that contain several paths or nodes. MultiPathRecord (IBA 15.2.5.20) returns paths from
+any of several ports to any of several others; TraceRecord (IBA 15.2.5.19) returns the nodes of a
+path in order.
 
-SubnAdmGetTraceTable sends a PathRecord. IDs in a trace: NodeGUID for a node, SystemImageGUID for a
-chassis, and for a port the NodeGUID with the portnum in its top byte. These never change, so there
-is one generation.
+A SubnAdmGetTraceTable request contains a PathRecord. IDs in the answer are: the NodeGUID of a node,
+the SystemImageGUID of a chassis, and for a port, the NodeGUID with the portnum in its top byte.
+They never change, so there is only one generation.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ PORTNUM_AT = 56
 
 
 def trace(subnet: Subnet, paths: Paths, r: Request) -> tuple[Answer, np.ndarray]:
-    """Return the nodes on the best path, and its PathRecord (uint8[1 or 0, 64]). Every requester
-    that may see the path may see the trace. Both ends must be given."""
+    """Return the nodes on the best path, and the path's PathRecord (uint8[1 or 0, 64]). Every
+    requester that may see the path may see the trace. The request must name both ends."""
     no_path = PathRecord.zeros(0)
     q, mask = r.data[None, : PathRecord.size], np.array([r.comp_mask], np.uint64)
     source, target, status = paths.ends(q, mask)
@@ -92,7 +93,8 @@ MOST = 127
 
 
 def multi_path(subnet: Subnet, paths: Paths, r: Request) -> Answer:
-    """Answer a GetMulti: at most NumbPath paths in all, first one path of each pair, then further ones."""
+    """Answer a GetMulti with at most NumbPath paths in total: first one path of each pair, then
+    further paths."""
     if r.comp_mask & COUNTS != COUNTS:
         return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
     sources, targets = int(MultiPathRecord.sgid_count.get(r.data)), int(MultiPathRecord.dgid_count.get(r.data))

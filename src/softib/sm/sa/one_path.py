@@ -1,9 +1,10 @@
-"""A single Get(PathRecord), as a host sends it for a connection. The result equals that of the
-columns but is computed without columns.
+"""Answer a single Get(PathRecord), which a host sends for a connection. The result is the same as
+that of :mod:`softib.sm.sa.path_record`, but is computed without columns.
 
-Working on columns of one element costs as much as on hundreds: three quarters of the time of a
-single query. So the plain case is computed with numbers here. :mod:`softib.sm.sa.path_record` has
-the rules, and answers everything else, including all errors.
+An operation on a column of one element takes as long as one on hundreds; this would be three
+quarters of the time of a single query. So plain queries are computed here with single numbers.
+:mod:`softib.sm.sa.path_record` has the rules, and answers all other queries, including all with
+errors.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ __all__ = ["OnePath"]
 _BIT = {n: mask_of(PathRecord, n) for n in ("dgid", "sgid", "dlid", "slid", "numb_path", "pkey", "reversible")}
 DGID, SGID, DLID, SLID, PKEY = (_BIT[n] for n in ("dgid", "sgid", "dlid", "slid", "pkey"))
 PLAIN = sum(_BIT.values())
-"""Components of a plain query; NumbPath has no meaning in a Get, and every path of this
-administrator is reversible."""
+"""Components of a plain query. NumbPath has no meaning in a Get, and all paths of this SA are
+reversible."""
 PATH_GET = bytes((1, int(MgmtClass.SUBN_ADM), 2, int(SaMethod.GET)))
 """BaseVersion, MgmtClass, ClassVersion, method."""
 PATH_ATTRIBUTE = int(SaAttr.PATH_RECORD).to_bytes(2, "big")
@@ -43,18 +44,19 @@ MULTICAST_PREFIX = 0xFF
 
 
 class OnePath:
-    """Answers for one subnet and its partitions, from views of the arrays that the columns use."""
+    """Answers queries for one subnet and its partitions, from views of the same arrays that the
+    columns use."""
 
     def __init__(self, subnet: Subnet, members: Members, open_view: bool = True):
-        """``open_view``: all requesters may see every path; otherwise only paths from and to the
-        requester are answered here."""
+        """``open_view``: all requesters may see every path. Otherwise only paths whose source or
+        destination is the requester are answered here."""
         self.subnet = subnet
         self.use(members, open_view)
         self.prefix = subnet.config.subnet_prefix
         self.life = subnet.config.subnet_timeout
 
     def use(self, members: Members, open_view: bool) -> None:
-        """Use changed memberships."""
+        """Use ``members`` and ``open_view`` for later queries, after memberships changed."""
         self.open_view, self._members = open_view, members
         self.__dict__.pop("_partitions", None)
 
@@ -67,7 +69,8 @@ class OnePath:
 
     @cached_property
     def _end_of_guid(self) -> dict[int, int]:
-        """A GUID of two ends is left to the columns."""
+        """End by GUID. A GUID that two ends have is left out, and its queries are answered with
+        columns."""
         guid = self.subnet.end_guid
         _, first, count = np.unique(guid, return_index=True, return_counts=True)
         once = first[(count == 1) & (guid[first] != 0)]
@@ -80,8 +83,8 @@ class OnePath:
 
     @cached_property
     def _walk_args(self) -> tuple[Any, ...]:
-        """Arguments of the columns' kernel for one path. They have the same types, so that the
-        kernel is not compiled again."""
+        """Arguments for :func:`~softib.sm.kernels.walk` for one path. They have the same types as
+        those for columns, so that the kernel is not compiled again."""
         source, target = np.zeros(1, self.subnet.end_port.dtype), np.zeros(1, self.subnet.end_port.dtype)
         hops, mtu, rank = np.zeros(1, np.int16), np.zeros(1, np.uint8), np.zeros(1, np.uint8)
         return hops_table(self.subnet), source, target, np.zeros(1, np.int64), hops, mtu, rank
@@ -110,8 +113,8 @@ class OnePath:
         return None if record is None else short_reply(request, mad, record)
 
     def get(self, question: bytes, mask: int, asks: int = -1) -> bytes | None:
-        """Return the record (64 bytes) for a PathRecord and its component mask, for the requesting
-        end; None: use the columns."""
+        """Return the PathRecord (64 bytes) for a query and its component mask, from the requesting
+        end ``asks``. None: the query must be answered with columns."""
         if mask & ~PLAIN or self.subnet.config.qos_policy is not None:
             return None
         dprefix, dguid, sprefix, sguid, dlid, slid, pkey = _QUERY.unpack(question)

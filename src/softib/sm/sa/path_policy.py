@@ -14,7 +14,7 @@ from softib.sm.sa.subnet import RATE_RANK, Subnet
 __all__ = ["NONE", "PathPolicy", "unmatched"]
 
 NONE = -1
-"""Marks a component missing in a request, and a value that a level does not set."""
+"""Marks a component that is missing in a request, and a property that a level does not set."""
 _KIND = {"CA": NodeType.CA, "SWITCH": NodeType.SWITCH, "ROUTER": NodeType.ROUTER}
 
 
@@ -104,7 +104,8 @@ class PathPolicy:
 
 
 def unmatched(subnet: Subnet, members: Members) -> list[str]:
-    """Return notes on port groups of the QoS policy that contain no port of the subnet: their rules match no port."""
+    """Return notes on port groups of the QoS policy that contain no port of the subnet; rules with
+    these groups match no request."""
     policy = subnet.config.qos_policy
     if policy is None:
         return []

@@ -1,9 +1,10 @@
-"""PathRecord (IBA 15.2.5.16): paths in the forwarding tables, for any number of pairs at once.
+"""PathRecord (IBA 15.2.5.16): paths in the forwarding tables, for any number of pairs at the same
+time.
 
-MTU and rate are the smallest on the path. Both ends have the P_Key. The SL is the engine's,
-otherwise the partition's. For a DGID of another subnet, the path leads to a router of this subnet
-(IBA chapter 19). With an LMC, the pairs of LIDs are in OpenSM's order: first pairs whose LIDs are
-in no earlier pair, then the rest.
+MTU and rate are the smallest on the path. Both ends have the P_Key. The SL is that of the engine,
+or if it assigns none, that of the partition. If the DGID is in another subnet, the path leads to a
+router of this subnet (IBA chapter 19). With an LMC, pairs of LIDs are in OpenSM's order: first
+pairs neither of whose LIDs is in an earlier pair, then all others.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ __all__ = ["ANY", "MOST_RECORDS", "Paths", "hops_table", "path_to_group"]
 
 ANY = -1
 MOST_RECORDS = 1 << 20
-"""Largest number of records in an answer (64 MiB): a request for all pairs of 13,000 ports gets NO_RESOURCES."""
+"""Maximum number of records in an answer (64 MiB). A request for all pairs of 13,000 ports gets
+NO_RESOURCES."""
 MOST_LID_PAIRS = 128
 NUMB_PATH_DEFAULT = 127
 LOOPBACK_LIFE = 0
@@ -33,7 +35,7 @@ HOP_LIMIT_MAX = 255
 """HopLimit of a path to another subnet (OpenSM's IB_HOPLIMIT_MAX)."""
 BIT = {name: np.uint64(mask_of(R, name)) for name in R.fields if not name.startswith("_")}
 ECHOED = ("service_id", "tclass", "flow_label", "qos_class")
-"""Components that a query may give although they do not affect the path; the answer repeats them.
+"""Components that a query may state although they do not affect the path. The answer repeats them.
 """
 ECHOED_BITS = np.bitwise_or.reduce([BIT[name] for name in ECHOED])
 
@@ -72,7 +74,7 @@ class Paths:
             status[rows[(ends < 0) & (status[rows] == 0)]] = SaStatus.NO_RECORDS
             same = (end[rows] == ends) | (
                 self.subnet.end_lid[end[rows]] == self.subnet.end_lid[ends]
-            )  # virtual ports share LIDs
+            )  # several virtual ports may have the same LID
             status[rows[by_gid[rows] & ~same & (status[rows] == 0)]] = SaStatus.REQ_INVALID
             end[rows] = np.where(by_gid[rows] & same, end[rows], ends)
         return end
@@ -179,7 +181,7 @@ class Paths:
             np.asarray(x, np.int64) for x in (slid, dlid, np.maximum(pkey, 0), sl, mtu, RATE_OF_RANK[rank], life)
         ]
         guids = [s.end_guid[source], s.end_guid[target]]
-        if len(s.alias_guid):  # records show a port as the query names it
+        if len(s.alias_guid):  # a record contains the GID by which the query names the port
             names = ("sgid", "dgid")
             requested = [R.fields[name].get(q)[:, 1] for name in names]
             guids = [np.where(mask & BIT[k] > 0, a, g) for k, a, g in zip(names, requested, guids, strict=True)]
@@ -235,18 +237,18 @@ class Paths:
 
 
 def _least(have: np.ndarray, limit: np.ndarray) -> np.ndarray:
-    """Return the smaller of both limits; a missing limit does not count."""
+    """Return the lower of both limits. NONE means that there is no limit."""
     return np.where(limit == NONE, have, np.minimum(have, limit))
 
 
 def _chosen(
     q: np.ndarray, mask: np.ndarray, name: str, have: np.ndarray, wanted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the level of a path with capability ``have``, and whether it satisfies the request
-    (IBA 15.2.5.16, selectors).
+    """Return the MTU, rate or lifetime for a path whose capability is ``have``, and whether the
+    path satisfies the request (IBA 15.2.5.16, selectors).
 
-    If a request is for exactly, or less than, a value that the path exceeds, the result is that
-    value: a path may be used below its limit.
+    If a request is for exactly, or less than, a value that the path exceeds, the result is the
+    requested value, because a path may be used below its limit.
     """
     selected = ((mask & BIT[name]) > 0) & ((mask & BIT[f"{name}_selector"]) > 0)
     if not selected.any():
@@ -264,8 +266,8 @@ def _chosen(
 
 @functools.cache
 def _offsets(sources: int, targets: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return offsets from the base LIDs: first the diagonal (paths without a common LID), then the
-    others by source."""
+    """Return offsets from the base LIDs of source and destination: first the diagonal (paths that
+    have no LID in common), then the others, by source."""
     both = min(sources, targets)
     pairs = [(i, i) for i in range(both)]
     pairs += [(i, j) for i in range(sources) for j in range(targets) if i != j or i >= both]

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Kind", "bits_match"]
 
 MATCH_BITS = 1 << 31
-"""With this AttributeModifier, CapabilityMask in the query selects ports that have at least these
-bits (IBA 15.4.4.1, IsPortInfoCapabilityMaskMatchSupported)."""
+"""If the AttributeModifier has this bit, CapabilityMask in the query selects the ports that have at
+least its bits (IBA 15.4.4.1, IsPortInfoCapabilityMaskMatchSupported)."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +106,8 @@ def _lfts(a: Administrator) -> np.ndarray:
 
 
 def _mfts(a: Administrator) -> np.ndarray:
-    """Return MulticastForwardingTableRecords (15.2.5.8) as written to the switches, ascending by
-    LID, block and position; empty blocks are left out."""
+    """Return the MulticastForwardingTableRecords (15.2.5.8) that were written to switches,
+    ascending by LID, block and position. Empty blocks are left out."""
     subnet, out = a.administered, []
     for row in subnet.switch_rows.tolist():
         mft = a.multicast.groups.table_of(int(subnet.graph.switch_guid[row]))
@@ -120,8 +120,8 @@ def _mfts(a: Administrator) -> np.ndarray:
 
 
 def _managers(a: Administrator) -> np.ndarray:
-    """Return SMInfoRecords (15.2.5.10): this manager first, then those that answered it. The SM_Key
-    is left out."""
+    """Return SMInfoRecords (15.2.5.10): that of this manager first, then those of managers that
+    answered it. They do not contain SM_Keys."""
     subnet = a.administered
     ports = [subnet.db.sm_port, *a.other_managers]
     out = SMInfoRecord.zeros(len(ports))
@@ -175,8 +175,8 @@ KINDS: dict[int, Kind] = {
 
 
 def bits_match(table: np.ndarray, comp_mask: int, query: np.ndarray) -> tuple[np.ndarray, frozenset[str]]:
-    """Select the PortInfoRecords that have the capability bits of ``query``: (rows int64[n],
-    components that need no further comparison)."""
+    """Select the PortInfoRecords that have all capability bits of ``query``. Return (rows int64[n],
+    components that need not be compared again)."""
     keep = np.ones(len(table), bool)
     names = ("cap_mask", "cap_mask2")
     for name in names:

@@ -19,7 +19,7 @@ KEY, LEASE = mask_of(R, "service_key"), mask_of(R, "service_lease")
 FOR_EVER = 0xFFFFFFFF
 PS_PER_S = 10**12
 MOST = 100_000
-"""Largest number of stored records, so that a client in a loop cannot fill the memory."""
+"""Maximum number of stored records, so that a client in a loop cannot exhaust the memory."""
 HEAD = 8 + 16 + 2
 
 
@@ -32,8 +32,8 @@ class Services:
 
     def _may(self, old: tuple[np.ndarray, int, int], given: np.ndarray, r: Request) -> bool:
         """Return whether this requester may change the record: the port that registered it, a
-        requester with its ServiceKey, or a trusted one. (OpenSM permits it to every port; osmtest
-        renews and deletes its records without the key.)
+        requester that states its ServiceKey, or a trusted requester. (OpenSM permits every port to
+        change it. osmtest renews and deletes its own records without the key.)
         """
         knows = bool((R.service_key.get(old[0]) == R.service_key.get(given)).all())
         return knows or r.trusted or r.lid == old[2]
@@ -44,8 +44,8 @@ class Services:
         if r.comp_mask & IDENTITY != IDENTITY:
             return Answer(SaStatus.REQ_INSUFFICIENT_COMPONENTS)
         record = r.data[: R.size].copy()
-        # The GID is accepted unchecked, as in OpenSM (osmtest registers GIDs that no port has). If a port has the
-        # GID, that port must have the P_Key.
+        # The GID is not checked, as in OpenSM (osmtest registers GIDs that no port has). But if a
+        # port has the GID, it must have the P_Key.
         end, pkey = (
             int(subnet.ends_of_gid(R.service_gid.get(record)[None])[0]),
             int(R.service_pkey.get(record)) & 0x7FFF,
@@ -65,7 +65,8 @@ class Services:
         return Answer(records=_keyless(record))
 
     def delete(self, r: Request) -> Answer:
-        """Delete: by identity, independent of the component mask (as in OpenSM; osmtest sets the bit of the name)."""
+        """Delete the record with this identity. The component mask is ignored, as in OpenSM,
+        because osmtest sets the bit of the name."""
         self._expire(r.now_ps)
         old = self.records.get(r.data[:HEAD].tobytes())
         if old is None:
@@ -76,7 +77,8 @@ class Services:
         return Answer(records=_keyless(old[0]))
 
     def list(self, r: Request) -> Answer:
-        """Get, GetTable. The lease is the remaining time; only trusted requesters see the key."""
+        """Get, GetTable. The lease in the answer is the remaining time. Only trusted requesters see
+        the ServiceKey."""
         self._expire(r.now_ps)
         table = R.zeros(len(self.records))
         for row, (record, ends_ps, _) in zip(table, self.records.values(), strict=True):
@@ -104,7 +106,8 @@ class Services:
 
 
 def _keyless(record: np.ndarray) -> np.ndarray:
-    """Return uint8[1, 176] without the ServiceKey, because no answer may show it (IBA C15-0.1.14)."""
+    """Return the record (uint8[1, 176]) without the ServiceKey, because no answer may show it (IBA
+    C15-0.1.14)."""
     out = record[None].copy()
     R.service_key.set(out, np.zeros((1, 2), np.uint64))
     return out

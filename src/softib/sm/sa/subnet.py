@@ -48,8 +48,8 @@ RATE_GBPS = {
     23: 800,
     24: 1200,
 }
-"""Rate codes of PathRecord and MCMemberRecord → nominal Gb/s, slowest first (IBA 15.2.5.16; 23 and
-24: Linux ``ib_verbs.h``). A larger code need not be a faster rate."""
+"""Rate codes of PathRecord and MCMemberRecord → nominal Gb/s, slowest first (IBA 15.2.5.16; codes
+23 and 24 are from Linux' ``ib_verbs.h``). A larger code is not always a faster rate."""
 
 
 def _by_code(size: int, values: Mapping[int, float]) -> np.ndarray:
@@ -71,7 +71,7 @@ def rate_codes(port_info: np.ndarray) -> np.ndarray:
     """Return the rate code of each port from its active width and speed (uint8[n, 64] → uint8[n]);
     2.5 Gb/s if they are unset.
 
-    A rate without a code (an XDR link with 12 lanes) is reported as the fastest rate that has a code.
+    If a rate has no code (an XDR link with 12 lanes), the code of the fastest slower rate is used.
     """
     lane = np.maximum(
         _LANE_GBPS[PortInfo.link_speed_active.get(port_info)],
@@ -94,8 +94,8 @@ class Subnet:
         self.end_lmc = db.port_lmc[self.end_port].astype(np.int64)
         self.end_guid = db.port_guid[self.end_port]
         self.physical = len(ends)
-        """Number of ends that are ports. The ends after them are virtual ports, which have a GUID,
-        partitions and possibly a LID, on another end's port."""
+        """Number of ends that are physical ports. The ends after them are virtual ports. These have
+        a GUID, partitions and possibly a LID, and belong to the port of another end."""
         self._add_vports()
         self.end_node = db.port_node[self.end_port]
         self.alias_guid = self.alias_owner = np.zeros(0, np.uint64)
@@ -110,7 +110,7 @@ class Subnet:
         rows = rows[np.lexsort((vports.index[rows], lids[rows]))]
         has_lid = vports.lid[rows] > 0
         self.owns_lid = np.concatenate([np.ones(self.physical, bool), has_lid])
-        """bool[ends]: whether the end has LIDs that no other end has."""
+        """bool[ends]: whether no other end has the LIDs of this end."""
         if not len(rows):
             return
         shared = np.where(lids[rows] == self.db.port_lid[ports[rows]], self.db.port_lmc[ports[rows]], 0)
@@ -163,17 +163,18 @@ class Subnet:
         return ends[np.argsort(self.end_lid[ends], kind="stable")]
 
     def is_off_subnet(self, gid: np.ndarray) -> np.ndarray:
-        """Return bool[n]: whether these unicast GIDs (uint64[n, 2]) are of other subnets (IBA
-        4.1.1): the prefix is another one and not link-local."""
+        """Return bool[n]: whether each unicast GID (uint64[n, 2]) belongs to another subnet (IBA
+        4.1.1), because its prefix is neither that of this subnet nor link-local."""
         prefix = gid[:, 0]
         multicast = (prefix >> np.uint64(56)) == np.uint64(0xFF)
         here = (prefix == np.uint64(self.config.subnet_prefix)) | (prefix == np.uint64(LINK_LOCAL))
         return ~here & ~multicast & (prefix != 0)
 
     def routers_of_gid(self, gid: np.ndarray) -> np.ndarray:
-        """Return the end of the router towards each GID of another subnet, -1 if no router leads
-        there. Destinations are distributed among the routers that report their subnet, otherwise
-        among the routers that report no subnet at all. A GID always gets the same router."""
+        """Return the end of the router that leads to each GID of another subnet; -1 if no router
+        does. Destinations are distributed among the routers that report the subnet, or if there are
+        none, among routers that report no subnet at all. The router for a GID is always the
+        same."""
         ends = np.full(len(gid), -1)
         for prefix in np.unique(gid[:, 0]).tolist():
             routers = self._routers_to(prefix)
@@ -183,8 +184,8 @@ class Subnet:
         return ends
 
     def _routers_to(self, prefix: int) -> np.ndarray:
-        """Return ends of the routers that may lead to the subnet. Prefix routes take precedence
-        over reports of routers."""
+        """Return the ends of the routers that may lead to the subnet. Configured prefix routes take
+        precedence over the subnets that routers report."""
         if self.config.prefix_routes is not None:
             route = next((r for r in self.config.prefix_routes if r.prefix in (None, prefix)), None)
             if route is None:

@@ -1,8 +1,8 @@
-"""Subscriptions (InformInfo), and the reports that subscribers get (IBA 13.4.11, 14.2.5.1, 15.4.2).
+"""Subscriptions (InformInfo), and the reports to subscribers (IBA 13.4.11, 14.2.5.1, 15.4.2).
 
-A client subscribes with Set(InformInfo). Every trap that reaches the manager, and traps 64 to 67,
-which it raises itself, are sent as Report(Notice) to every client with a matching subscription. An
-unacknowledged report is repeated.
+A client subscribes with Set(InformInfo). The manager sends a Report(Notice) to every client with a
+matching subscription, for each trap that it receives, and for traps 64 to 67, which it raises
+itself. A report that is not acknowledged is sent again.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ GID_TRAPS = range(64, 68)
 
 @dataclass(frozen=True)
 class Subscription:
-    """The destination of reports (LID, QP) and the events that they cover (InformInfo, uint8[36]).
-    ``gid`` is the subscriber's."""
+    """The destination of reports (LID, QP), and the events that are reported (InformInfo,
+    uint8[36]). ``gid`` is that of the subscriber."""
 
     gid: tuple[int, int]
     lid: int
@@ -39,7 +39,7 @@ class Subscription:
 
     @property
     def key(self) -> bytes:
-        """Name of the subscription in the journal."""
+        """Key of the subscription in the journal."""
         where = self.lid.to_bytes(2, "big"), self.qp.to_bytes(4, "big")
         return record_key(Kind.SUBSCRIPTION, *self.gid, *where, self.inform)
 
@@ -57,7 +57,7 @@ class Subscriptions:
         return list(self._all)
 
     def clear(self) -> None:
-        """Forget them all."""
+        """Remove all subscriptions."""
         self._all.clear()
 
     def add(self, new: Subscription) -> None:
@@ -110,8 +110,8 @@ def _matches(s: Subscription, n: dict[str, int], gid: tuple[int, int]) -> bool:
 
 
 def gid_notice(trap: int, gid: tuple[int, int], lid: int) -> np.ndarray:
-    """Return a notice (uint8[64]): 64 GID in service, 65 out of service, 66 group created, 67 group
-    deleted; ``lid`` is the manager's."""
+    """Return a notice (uint8[64]) of trap 64 (GID in service), 65 (GID out of service), 66 (group
+    created) or 67 (group deleted). ``lid`` is the manager's LID."""
     details = TrapGid.pack(gid=np.array(gid, np.uint64))
     return Notice.pack(
         is_generic=1,
@@ -151,9 +151,10 @@ INFORM_AT = InformInfoRecord.fields["gid"].byte
 def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np.ndarray | None = None) -> Answer:
     """Handle Set(InformInfo): the requester subscribes or unsubscribes. Reports go to the QP from which it came.
 
-    Only trusted requesters can subscribe to security traps (IBA 14.2.5.1: they contain keys).
-    ``sees`` bool[ends]: the ends that the requester may see (None: all). As in OpenSM, a GID or a
-    range of LIDs that includes another port is refused.
+    Only trusted requesters can subscribe to security traps, because these contain keys (IBA
+    14.2.5.1). ``sees`` bool[ends]: the ends that the requester may see (None: all). As in OpenSM, a
+    subscription is rejected if its GID or range of LIDs includes a port that the requester may not
+    see.
     """
     inform = r.data[: InformInfo.size].copy()
     wants, qpn = int(InformInfo.subscribe.get(inform)), int(InformInfo.qpn.get(inform))
@@ -181,14 +182,15 @@ def subscribe(subnet: Subnet, subscriptions: Subscriptions, r: Request, sees: np
 
 
 def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | None) -> bool:
-    """Return whether the requester may see the given issuer, or every port in its range of LIDs.
-    LID 0xffff means all: only those that the requester may see are reported."""
+    """Return whether the requester may see the issuer that the subscription names, or every port in
+    its range of LIDs. LID 0xffff means all ports; only notices of those that the requester may see
+    are then reported."""
     gid = np.asarray(InformInfo.gid.get(inform), np.uint64)
     if gid.any():
         if int(gid[0]) >> 56 == MULTICAST:
-            return True  # of traps 66 and 67: the group
+            return True  # the GID of a multicast group, of traps 66 and 67
         issuers = subnet.ends_of_gid(gid[None])
-        return sees is None or bool(sees[issuers[issuers >= 0]].all())  # an unassigned GID is reported when it appears
+        return sees is None or bool(sees[issuers[issuers >= 0]].all())  # a GID that no port has yet is accepted
     begin, last = int(InformInfo.lid_range_begin.get(inform)), int(InformInfo.lid_range_end.get(inform))
     if begin in (0, ALL_LIDS):
         return True
@@ -200,7 +202,8 @@ def _may_hear(subnet: Subnet, inform: np.ndarray, end: int, sees: np.ndarray | N
 
 
 def inform_table(subscriptions: Subscriptions) -> np.ndarray:
-    """Return the subscriptions (uint8[subscriptions, 64]); ``enum`` counts those of one subscriber from 0."""
+    """Return the subscriptions (uint8[subscriptions, 64]). ``enum`` numbers the subscriptions of
+    one subscriber from 0."""
     out = InformInfoRecord.zeros(len(subscriptions.all))
     seen: dict[tuple[int, int], int] = {}
     for row, s in zip(out, subscriptions.all, strict=True):

@@ -1,4 +1,4 @@
-"""The ports of a node and the network of their interfaces.
+"""The ports of a node, and the IP addresses of their interfaces.
 
 ``ib0`` is the interface of the first port, in the partition of the P_Key at index 0. ``ib0.8001`` is a child interface
 in another partition of the same port, as in Linux. ``softib-ipoib`` creates both.
@@ -12,18 +12,19 @@ from pathlib import Path
 __all__ = ["NETWORK", "net_address", "ports_of", "row_of"]
 
 NETWORK = ipaddress.ip_network("10.64.0.0/10")
-"""Network of the parents: rdma_cm's address of each port, with 10 instead of 127. tap.c has the same."""
+"""Network of the parent interfaces. An interface has its port's rdma_cm address with 10 instead of 127 in front (as in
+tap.c)."""
 RDMA_CM = ipaddress.ip_network("127.64.0.0/10")
 
 
 def row_of(rdma_address: str) -> int:
-    """Return the number of the port with this rdma_cm address, in its network."""
+    """Return the number of the port with this rdma_cm address, which is the host part of the address."""
     return int(ipaddress.ip_address(rdma_address)) - int(RDMA_CM.network_address)
 
 
 def net_address(rdma_address: str) -> str:
-    """Return the address of ``ib0`` that corresponds to the rdma_cm address (``$SOFTIB_ADDRESS``
-    outside the namespace)."""
+    """Return the address of the interface on the port with this rdma_cm address (``$SOFTIB_ADDRESS`` outside the
+    namespace)."""
     return str(NETWORK.network_address + row_of(rdma_address))
 
 

@@ -1,5 +1,5 @@
-"""Capture of the datagrams and messages of a node's interfaces for Wireshark, as InfiniBand packets from LRH to
-VCRC (``softib run --net --pcap FILE``)."""
+"""Captures the datagrams and messages of a node's interfaces for Wireshark, as InfiniBand packets from LRH to VCRC
+(``softib run --net --pcap FILE``)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ UD_SEND_ONLY = int(Service.UD | Operation.SEND_ONLY)
 PSN_MASK = 0xFFFFFF
 WORD, GID_SIZE = 4, 16
 IBA_TRANSPORT = 0x1B
-"""GRH.NxtHdr (IBA 8.3)."""
+"""Value of GRH.NxtHdr for an IBA transport header (IBA 8.3)."""
 LONGEST = 1 << 17
 BUFFER = 8 << 20
-"""Receive buffer of the socket, for datagrams that arrive faster than they are written."""
+"""Bytes of the socket's receive buffer, for datagrams that arrive faster than they are written to the file."""
 
 
 def packet_of(head: Any, payload: bytes) -> np.ndarray:
@@ -74,14 +74,14 @@ def packets_of_message(head: Any, payload: bytes) -> list[np.ndarray]:
 
 
 def _local(head: Any, parts: list[np.ndarray]) -> np.ndarray:
-    """Return a packet without a GRH, with LRH and CRCs around ``parts``."""
+    """Return a packet without a GRH: the LRH, ``parts``, and the CRCs."""
     size = LRH.size + sum(map(len, parts)) + ICRC_SIZE
     lrh = LRH.pack(sl=head.sl, lnh=int(LNH.BTH), dlid=head.destination_lid, slid=head.source_lid, pkt_len=size // WORD)
     return with_crcs(np.concatenate([lrh, *parts]))
 
 
 class Capture:
-    """Writes what the interfaces of ``network`` send and receive to ``path`` until :meth:`close`.
+    """Writes all packets that the interfaces of ``network`` send and receive to ``path``, until :meth:`close`.
     Raises :class:`InputError` if the file cannot be written."""
 
     def __init__(self, path: str | os.PathLike[str], network: Network):

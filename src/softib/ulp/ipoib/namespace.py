@@ -29,15 +29,16 @@ SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914
 IFF_UP = 1
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
 CAPABILITIES = (10, 12, 13)
-"""NET_BIND_SERVICE, NET_ADMIN, NET_RAW."""
+"""Numbers of the capabilities NET_BIND_SERVICE, NET_ADMIN and NET_RAW."""
 CAP_VERSION_3 = 0x20080522
 IP6_DEFAULTS = Path("/proc/sys/net/ipv6/conf/default")
 
 
 @dataclass(frozen=True)
 class Descriptors:
-    """``net``, ``user`` (-1: the present one), sockets of it for ioctls (``six``: -1 in a kernel without IPv6) and for
-    rtnetlink(7), and descriptors of ``/dev/net/tun`` that can become its TAPs."""
+    """Descriptors of a network namespace: the network namespace (``net``), its user namespace (``user``; -1: the
+    present one), sockets in it for ioctls (``six``: -1 in a kernel without IPv6) and for rtnetlink(7), and descriptors
+    of ``/dev/net/tun`` that can become its TAPs."""
 
     net: int
     user: int
@@ -47,7 +48,7 @@ class Descriptors:
     taps: tuple[int, ...]
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all descriptors."""
         for fd in (self.net, self.user, self.socket, self.six, self.netlink, *self.taps):
             if fd >= 0:
                 os.close(fd)
@@ -90,11 +91,11 @@ def _child(sock: socket.socket, taps: int) -> None:
             _up(control, "lo")
             with contextlib.suppress(OSError):
                 Path("/proc/sys/net/ipv4/ping_group_range").write_text(f"{os.getgid()} {os.getgid()}")
-            with contextlib.suppress(OSError):  # no IPv6 in this kernel
+            with contextlib.suppress(OSError):  # this kernel has no IPv6
                 (IP6_DEFAULTS / "addr_gen_mode").write_text(
                     "1"
                 )  # the address comes from the GUID, not from the TAP's MAC
-                (IP6_DEFAULTS / "accept_dad").write_text("0")  # GUIDs are unique, so the address can be used at once
+                (IP6_DEFAULTS / "accept_dad").write_text("0")  # no duplicate address detection, since GUIDs are unique
                 named["six"] = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).detach()
             tuns = [_tun() for _ in range(taps)]
             socket.send_fds(sock, [f"+{' '.join(named)}".encode()], [*named.values(), *tuns])
@@ -117,8 +118,8 @@ def _libc() -> ctypes.CDLL:
 
 
 def _unshare() -> bool:
-    """Enter a new network namespace, together with a new user namespace if necessary; return
-    whether that was the case."""
+    """Enter a new network namespace, together with a new user namespace if necessary; return whether a new user
+    namespace was necessary."""
     uid, gid, libc = os.getuid(), os.getgid(), _libc()
     if libc.unshare(CLONE_NEWNET) == 0:
         return False
@@ -158,7 +159,7 @@ def _tun() -> int:
 
 
 def entering(net: int, user: int) -> Callable[[], None]:
-    """Enter the namespaces, in a child before it executes the program."""
+    """Enter the namespaces. Called in a child before it executes the program."""
 
     def enter() -> None:
         libc = _libc()

@@ -1,9 +1,9 @@
-"""The network of a node of a running fabric: the first ``softib run --net`` creates it, later ones
-join.
+"""The network of a node of a running fabric: the first ``softib run --net`` on the node creates it, and later ones join
+it.
 
 ``FOLDER/net`` of the running fabric has, for each node whose network is up, the socket of its ``softib-ipoib`` and that
-program's log. Users of the network stay connected to the socket; ``softib-ipoib`` ends when no user is connected and no
-process is in the namespace.
+program's log. A program that uses the network stays connected to this socket. ``softib-ipoib`` ends when no program is
+connected and no process is in the namespace.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ __all__ = ["CONTROL", "Network", "join"]
 
 CONTROL = CHeader("ipoib/control.h", "IPOIB_")
 ANSWER_S = 30.0
-"""Time limit; ``softib-ipoib`` waits half of it for the subnet administration."""
+"""Time limit for the start of a network. ``softib-ipoib`` waits half of this time for the subnet administrator."""
 BACKLOG = 128
 LONGEST = 8192
 
 
 @dataclass
 class Network:
-    """A node's network while it is used. ``sock`` keeps it; ``net`` and ``user`` (-1: none) are its
-    namespaces; ``connected`` is its mode; ``problems`` has the reason for each parent
-    interface without a broadcast group (children may lack one: not every partition carries IP)."""
+    """A node's network that this process uses. The network exists at least until ``sock`` is closed. ``net`` and
+    ``user`` (-1: none) are its namespaces; ``connected``: it is in connected mode; ``problems`` has the reason for each
+    parent interface without a broadcast group. (A child interface without one is no problem, because not every
+    partition carries IP.)"""
 
     sock: socket.socket
     net: int
@@ -56,11 +57,11 @@ class Network:
         return dict(layout.unpack(self.sock.recv(LONGEST))._asdict())
 
     def entering(self) -> Callable[[], None]:
-        """Enter the network, in a child process."""
+        """Enter the network's namespaces; called in a child process."""
         return entering(self.net, self.user)
 
     def close(self) -> None:
-        """Stop using it."""
+        """Stop using the network."""
         self.sock.close()
         for fd in (self.net, self.user):
             if fd >= 0:
@@ -75,8 +76,8 @@ def ask(sock: socket.socket, op: str) -> None:
 
 def join(instance: Instance, attached: Attached, connected: bool = False) -> Network:
     """Return the network of the node described by ``attached`` (the daemon's reply to ``attach``). ``connected``:
-    use connected mode (RFC 4755); the first program of the node determines the mode. Raises :class:`InputError`,
-    one line, on failure, after a cleanup."""
+    use connected mode (RFC 4755); the first program on the node determines the mode. On failure, clean up and raise
+    :class:`InputError` with one line."""
     view = attached.view
     if attached.ethernet:
         raise InputError(f"{attached.place}: --net is IP over InfiniBand; the link layer is Ethernet, remove --net")
@@ -125,7 +126,8 @@ def _joined(path: Path, attached: Attached) -> Network | None:
 
 
 def _greeted(sock: socket.socket, attached: Attached) -> Network | None:
-    """Return the network connected to ``sock``; None if it ended before it was ready."""
+    """Receive the first messages of the network connected to ``sock``, and return it; None if it ended before it was
+    ready."""
     try:
         message, fds, _, _ = socket.recv_fds(sock, LONGEST, 2)
     except OSError:

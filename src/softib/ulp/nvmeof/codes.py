@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 PORT = 4420
-"""IANA's port of NVMe over RDMA."""
+"""The TCP port number that IANA assigned to NVMe over RDMA."""
 DISCOVERY_NQN = "nqn.2014-08.org.nvmexpress.discovery"
 
 
@@ -108,7 +108,7 @@ class AnaState(IntEnum):
 
 
 class Status(IntEnum):
-    """Status code type · 256 + status code (NVMe 1.4, figures 126 to 130; NVMe-oF 1.1, figure 17)."""
+    """Status values: status code type × 256 + status code (NVMe 1.4, figures 126 to 130; NVMe-oF 1.1, figure 17)."""
 
     SUCCESS = 0x000
     INVALID_OPCODE = 0x001

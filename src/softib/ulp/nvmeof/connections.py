@@ -1,4 +1,4 @@
-"""Connections of the queues, by librdmacm: events, listening, accepting and connecting."""
+"""Connections of queues, made with librdmacm: events, listening, accepting and connecting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 PS_TCP = 0x0106
 RESOLVE_MS = 4000
 CONNECT_S = 70.0
-"""Time limit of a connection: the CM reports an unreachable host after a minute."""
+"""Time limit of connecting. (The CM reports an unreachable host after a minute.)"""
 BACKLOG = 128
 
 
@@ -45,7 +45,7 @@ class Event:
 
 
 class Rejected(PeerError):
-    """The listener refused the connection; ``private_data`` may have its reason."""
+    """Raised if the listener refused the connection; ``private_data`` may contain its reason."""
 
     def __init__(self, message: str, private_data: bytes):
         super().__init__(message)
@@ -58,7 +58,7 @@ class CmEvent(NamedTuple):
     kind: int
     status: int
     address: int
-    """Address of its ``rdma_cm_id``."""
+    """Address of the connection's ``rdma_cm_id``."""
     parameters: ConnParam
     private_data: bytes
 
@@ -121,7 +121,8 @@ class Listener:
 
 
 class ConnectionRequest:
-    """A request that waits for :meth:`queue_pair` and its ``accept``, or for :meth:`reject`."""
+    """A connection request. It is answered with :meth:`queue_pair` and the queue pair's ``accept``, or with
+    :meth:`reject`."""
 
     def __init__(self, address: int, parameters: ConnParam, private_data: bytes):
         self.id = ctypes.cast(address, POINTER(CmId))
@@ -130,17 +131,17 @@ class ConnectionRequest:
 
     @property
     def local_address(self) -> str:
-        """Return the address to which it was sent."""
+        """Return the address to which the request was sent."""
         return str(ipaddress.IPv4Address(bytes(self.id.contents.address)))
 
     def reject(self, private_data: bytes) -> None:
-        """Refuse it."""
+        """Refuse the request."""
         rdmacm().rdma_reject(self.id, private_data, len(private_data))
         rdmacm().rdma_destroy_id(self.id)
 
 
 class PreparedConnection(NamedTuple):
-    """A queue pair with a route to its peer."""
+    """A queue pair whose route to its peer is resolved, and which is not connected yet."""
 
     pair: QueuePair
     finish: Callable[[], bytes]
@@ -151,7 +152,7 @@ def connect(
     channel: EventChannel, address: str, port: int, sends: int, receives: int, private_data: bytes
 ) -> PreparedConnection:
     """Return a queue pair for a connection to ``address``. Raises :class:`InputError`
-    for an invalid address, :class:`PeerError` if it cannot be reached."""
+    for an invalid address, :class:`PeerError` if the peer cannot be reached."""
     try:
         destination = _sockaddr(address, port)
     except ValueError:
@@ -193,7 +194,7 @@ def connect(
 
 
 def _expect(channel: EventChannel, wanted: int, where: str, otherwise: str) -> bytes:
-    """Return the private data of the expected next event. Raises :class:`Rejected` and
+    """Wait for the next event, which must be ``wanted``; return its private data. Raises :class:`Rejected` and
     :class:`PeerError`."""
     event = channel.get(CONNECT_S)
     if event is None:

@@ -1,4 +1,4 @@
-"""Memory and queue pairs of the queues, by libibverbs (:mod:`softib.ulp.nvmeof.rdma_core`)."""
+"""Memory and queue pairs of the queues, made with libibverbs (:mod:`softib.ulp.nvmeof.rdma_core`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ETHERNET = 2
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4
 QPT_RC = 2
 READS = 16
-"""RDMA READs outstanding on a connection: the limit of an HCA."""
+"""Number of outstanding RDMA READs on a connection: the limit of an HCA."""
 RETRIES, RNR_FOREVER = 7, 7
 
 
@@ -70,15 +70,15 @@ class Memory:
         self.lkey, self.rkey = word(self._region + LKEY_AT, c_uint32), word(self._region + LKEY_AT + 4, c_uint32)
 
     def close(self) -> None:
-        """Deregister it."""
+        """Deregister the memory."""
         if self._region:
             verbs().ibv_dereg_mr(self._region)
             self._region = 0
 
 
 class Path(NamedTuple):
-    """Addresses of a connection's packets. ``sends_from``, ``receives_from``: PSNs; ``roce``: of RoCE, else
-    None."""
+    """The addresses in a connection's packets. ``sends_from``, ``receives_from``: initial PSNs of both directions;
+    ``roce``: the addresses of RoCE frames, None over InfiniBand."""
 
     lid: int
     peer_lid: int
@@ -169,7 +169,7 @@ class QueuePair:
         )
 
     def _roce(self, port: int, index: int, peer: bytes) -> RoceEnds:
-        """Return the addresses of frames between GID ``index`` of ``port`` and GID ``peer``."""
+        """Return the addresses of RoCE frames between GID ``index`` of ``port`` and GID ``peer``."""
         lib, entry = verbs(), np.zeros(GID_ENTRY_SIZE, np.uint8)
         if lib._ibv_query_gid_ex(self.id.contents.verbs, port, index, entry.ctypes.data, 0, GID_ENTRY_SIZE):
             raise failed_call("ibv_query_gid_ex")
@@ -177,14 +177,13 @@ class QueuePair:
         return RoceEnds(mac_of_gid(gid), gid, mac_of_gid(peer), peer, version)
 
     def memory(self, size: int, remote: bool = False) -> Memory:
-        """Return ``size`` bytes of registered memory with the lifetime of this object."""
+        """Return ``size`` bytes of registered memory, which exist as long as this object."""
         memory = Memory(self._pd, size, remote)
         self._memories.append(memory)
         return memory
 
     def another_domain(self) -> int:
-        """Return a second protection domain of the device, for :class:`Memory`; it lives as long as
-        the process."""
+        """Return a second protection domain of the device, for :class:`Memory`; it exists as long as the process."""
         return created(verbs().ibv_alloc_pd(self.id.contents.verbs), "ibv_alloc_pd")
 
     def arm(self) -> None:
@@ -193,7 +192,7 @@ class QueuePair:
         self.armed = True
 
     def take_events(self) -> None:
-        """Take the events of the completion channel."""
+        """Read and acknowledge the events of the completion channel."""
         cq, context, count = c_void_p(), c_void_p(), 0
         while not verbs().ibv_get_cq_event(self._channel, byref(cq), byref(context)):
             count += 1

@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 OPS_AT = 8
-"""Offset in ``struct ibv_context`` of its table of calls."""
+"""Offset of the table of calls in ``struct ibv_context``."""
 CALLS = {"poll_cq": 88, "req_notify_cq": 96, "post_send": 200, "post_recv": 208}
-"""Offsets in ``struct ibv_context_ops``."""
+"""Name of a call → its offset in ``struct ibv_context_ops``."""
 SYMBOL = "softib_nvmeof_"
 
 
 class CmId(ctypes.Structure):
-    """The head of ``struct rdma_cm_id``, to the source address of its route."""
+    """The beginning of ``struct rdma_cm_id``, up to the source address of its route."""
 
     _fields_ = [
         ("verbs", c_void_p),
@@ -166,7 +166,7 @@ _symbols: dict[str, int] = {}
 
 def bind_calls(context: int) -> None:
     """Bind the calls of the device to the symbols that kernels call. Raises
-    :class:`InputError` for a device of another provider than the first."""
+    :class:`InputError` if the device has another provider than the first device."""
     from llvmlite import binding
 
     for name, at in CALLS.items():

@@ -18,7 +18,7 @@ SIGNALED, INLINE = 2, 8
 
 @inner
 def set_segment(r, i, address, length, lkey):
-    """Fill segment ``i`` of the work requests (two of each)."""
+    """Fill segment ``i``. (Each work request has two segments.)"""
     r.sge64[i, 0] = address
     r.sge32[i, 2] = length
     r.sge32[i, 3] = lkey
@@ -26,7 +26,7 @@ def set_segment(r, i, address, length, lkey):
 
 @inner
 def set_request(r, i, opcode, flags, segments, wr_id):
-    """Fill work request ``i``, alone in its list."""
+    """Fill work request ``i``, without a link to a next one."""
     r.send64[i, 0] = wr_id
     r.send64[i, 1] = 0
     r.send32[i, 6] = segments

@@ -39,7 +39,7 @@ def _layout(size: int, text: str) -> np.dtype[Any]:
 
 
 def one(layout: np.dtype[Any], **values: Any) -> np.ndarray:
-    """Return one structure, as an array of length 1, with these fields set."""
+    """Return one structure with these fields, as an array of length 1."""
     structure = np.zeros(1, layout)
     for name, value in values.items():
         structure[name] = value
@@ -56,8 +56,8 @@ def read_structure(layout: np.dtype[Any], data: bytes | bytearray | memoryview) 
 
 
 KEYED, KEYED_INVALIDATE, IN_CAPSULE = 0x40, 0x4F, 0x01
-"""SGL identifiers: keyed data block by address (NVMe-oF 1.1, figure 13), the same with remote
-invalidation, data block by offset into the capsule."""
+"""SGL identifiers: a keyed data block by address (NVMe-oF 1.1, figure 13); such a block with remote invalidation; a
+data block by its offset in the capsule."""
 
 COMMAND = _layout(
     64,
@@ -68,7 +68,7 @@ COMMAND = _layout(
     """,
 )
 """A submission queue entry, with the fields of fabrics commands. ``length`` and ``key`` are those of
-an in-capsule and of a keyed SGL; a keyed one has its length in the lower 24 bits."""
+an in-capsule and of a keyed SGL; the length of a keyed SGL is in the lower 24 bits."""
 COMPLETION = _layout(
     16,
     """

@@ -1,4 +1,4 @@
-"""Work requests and completions of both kinds of queue as columns, and the names of their indices.
+"""Work requests and completions as columns, for the queues of initiator and target, and names for their indices.
 Kernels of :mod:`softib.ulp.nvmeof.ring_kernels` take ``Rings``."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from softib.ulp.nvmeof.rdma import QueuePair
 __all__ = ["BATCH", "CQ", "PAIR", "Rings", "rings_of"]
 
 BATCH = 32
-"""Completions per poll."""
+"""Most completions per poll."""
 CQ, PAIR, SQ_ROOM, SEND_WR, SEND_WR_2, RECV_WR, WC, BAD, FAILURE = range(9)
 """Indices of ``Rings.n``: addresses of the completion queue, the queue pair and the columns; free
 entries of the send queue; the status of the completion that ended the connection."""
@@ -25,7 +25,7 @@ Rings = table("Rings", "n send64 send32 sge64 sge32 recv64 recv32 rsge64 rsge32 
 
 
 def rings_of(pair: QueuePair | None, sends: int) -> Any:
-    """Return the columns of ``pair``, whose send queue has ``sends`` entries; None: without a queue
+    """Return the columns for ``pair``, whose send queue has ``sends`` entries. None: return columns without a queue
     pair, to compile kernels."""
     send64, sge64 = np.zeros((2, 16), np.int64), np.zeros((4, 2), np.int64)
     recv64, rsge64 = np.zeros((1, 4), np.int64), np.zeros((1, 2), np.int64)

@@ -1,12 +1,12 @@
-"""Collective operations as generators over a wire: each yields the requests that it waits for.
+"""Collective operations over a wire. Each is a generator that yields the requests for which it waits.
 
 Every function takes the group's :class:`Channel` first; tensors are contiguous and on the CPU. A reduction combines its
 operands in place, in an order that does not depend on the rank that computes it, so that all ranks get bit-identical
 results.
 
 Algorithms: ring reduce-scatter and all-gather (Patarasuk and Yuan, 2009), binomial tree broadcast,
-dissemination barrier (Hensgen, Finkel and Manber, 1988); below ``DIRECT`` bytes every rank sends
-everything to every other.
+dissemination barrier (Hensgen, Finkel and Manber, 1988); up to ``DIRECT`` bytes, every rank sends its data to every
+other rank.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ REDUCERS: dict[object, Reduce] = {
 
 
 def reducer(op: object) -> Reduce:
-    """Return ``f(into, other)`` of ``op``. Raises :class:`InputError` if there is none (PREMUL_SUM)."""
+    """Return the function ``f(into, other)`` for ``op``. Raises :class:`InputError` if ``op`` is not supported
+    (PREMUL_SUM)."""
     kind = getattr(op, "op", op)
     for operator, act in REDUCERS.items():
         if kind == operator:
@@ -47,7 +48,7 @@ def reducer(op: object) -> Reduce:
 
 
 def finish(op: object, tensor: torch.Tensor, size: int) -> None:
-    """Finish a reduction after the sum: divide for a mean."""
+    """Finish a reduction: for a mean, divide the sum by ``size``."""
     if getattr(op, "op", op) == ReduceOp.AVG:
         if tensor.is_floating_point() or tensor.is_complex():
             tensor.div_(size)
@@ -56,7 +57,7 @@ def finish(op: object, tensor: torch.Tensor, size: int) -> None:
 
 
 DIRECT = 16 << 10
-"""Bytes per rank up to which each rank computes a reduction itself: fewer steps, more traffic.
+"""Up to this number of bytes per rank, each rank computes a reduction itself, which takes fewer steps but more traffic.
 """
 
 Steps = Iterator[list[Request]]
@@ -64,7 +65,7 @@ Steps = Iterator[list[Request]]
 
 @dataclass(frozen=True)
 class Channel:
-    """One collective's access to the wire, distinguished by its tag."""
+    """The messages of one collective on the wire, which have a tag of their own."""
 
     wire: Wire
     rank: int
@@ -81,14 +82,14 @@ class Channel:
 
     @property
     def others(self) -> list[int]:
-        """Return all other ranks, starting with the next one, so that not all ranks contact rank 0
-        first."""
+        """Return all other ranks, starting with the next one, so that the ranks do not all contact rank 0 first."""
         return [(self.rank + i) % self.size for i in range(1, self.size)]
 
     # -- one to all, all to one --
 
     def broadcast(self, tensor: torch.Tensor, root: int) -> Steps:
-        """Binomial tree: in round k, the 2^k ranks that have the data forward it."""
+        """Copy ``tensor`` of ``root`` to all ranks, in a binomial tree: in round k, the 2^k ranks that have the data
+        forward it."""
         place, reach = (self.rank - root) % self.size, 1
         while reach < self.size:
             if place < reach and place + reach < self.size:
@@ -181,7 +182,8 @@ class Channel:
             act(into, other)  # type: ignore[operator]
 
     def barrier(self) -> Steps:
-        """Dissemination barrier: after round k every rank has heard from 2^(k+1) ranks."""
+        """Wait until all ranks have entered, with a dissemination barrier: after round k, every rank knows of 2^(k+1)
+        ranks that have entered."""
         reach = 1
         sent, received = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
         while reach < self.size:

@@ -1,5 +1,5 @@
-"""The process group that ``torch.distributed`` calls. For a recorded program (``softib run --record``)
-it also records the collective of each message."""
+"""The process group that ``torch.distributed`` calls. In a recorded program (``softib run --record``), it also records
+the begin and end of each collective."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def noter(name: str) -> Note | None:
 
 
 SINGLE = 1 << 63
-"""Tag bit of single messages; collectives are numbered below it."""
+"""Tag bit of single messages. The tags of collectives are numbers without this bit."""
 Ready = tuple[torch.Tensor, Callable[[], object]]
 
 
@@ -79,14 +79,14 @@ def _flats(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], Callabl
 
 
 class SoftibWork(dist.Work):
-    """A running operation. (torch's own wrapper of a future swallows its error.)"""
+    """A running operation. (torch has a wrapper of a future too, but it swallows the error.)"""
 
     def __init__(self, task: Task):
         super().__init__()
         self._task = task
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Wait until it has ended. Raises its error. The group's timeout applies;
+        """Wait until the operation has ended. Raises its error. The group's timeout applies;
         ``timeout`` is ignored."""
         self._task.settled.wait()
         if self._task.error is not None:
@@ -133,7 +133,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         return self._desc
 
     def getBackendName(self) -> str:
-        """Return the result of ``torch.distributed.get_backend``."""
+        """Return the name that ``torch.distributed.get_backend`` returns."""
         return "softib"
 
     def _run(
@@ -144,7 +144,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         begin: Callable[[Channel], Steps],
         back: Callable[[], object],
     ) -> dist.Work:
-        """Submit a collective; ``moved``: the tensors whose bytes are recorded."""
+        """Submit a collective. ``moved``: the tensors whose sizes are recorded."""
         channel = Channel(self._worker.wire, self.rank(), self.size(), next(self._numbers))
 
         def steps() -> Steps:

@@ -6,7 +6,7 @@ end.
     while not (a.done and b.done): wire.progress()
 
 The sender offers (tag, address, rkey, bytes); the receiver matches offers of one peer and tag in
-order, reads the data directly into place and confirms it. Up to ``EAGER`` bytes are part
+order, reads the data directly into its memory, and confirms it. Up to ``EAGER`` bytes are part
 of the offer. This module has no tensors: memory is an address and a length.
 Links (:class:`Links`) move the bytes: verbs, or a fake in a test.
 """
@@ -27,14 +27,14 @@ __all__ = ["EAGER", "SLOT", "Links", "PeerLost", "Request", "Wire"]
 
 OFFER, EAGER_OFFER, DONE = 1, 2, 3
 HEAD = struct.Struct("<BxxxIQQQQ")
-"""kind, rkey, tag, number of the offer, address, bytes."""
+"""The head of a message: kind, rkey, tag, number of the offer, address, bytes."""
 SLOT = 4096
 """Largest control message in bytes."""
 EAGER = SLOT - HEAD.size
 
 
 class PeerLost(PeerError):
-    """A rank is no longer reachable."""
+    """Raised if a rank is no longer reachable."""
 
 
 @dataclass(eq=False)
@@ -59,10 +59,10 @@ class Links(Protocol):
     size: int
 
     def send(self, peer: int, message: bytes) -> None:
-        """Send a control message of up to ``SLOT`` bytes; in order."""
+        """Send a control message of up to ``SLOT`` bytes. Messages arrive in order."""
 
     def read(self, peer: int, number: int, hold: Any, address: int, octets: int, remote: int, rkey: int) -> None:
-        """RDMA READ into ``address``; :meth:`poll` later returns ``("read", peer, number)``."""
+        """Post an RDMA READ into ``address``. When it has ended, :meth:`poll` returns ``("read", peer, number)``."""
 
     def register(self, address: int, octets: int) -> tuple[Any, int]:
         """Make memory readable and writable by the device; return (handle that keeps it registered,
@@ -82,7 +82,7 @@ class Links(Protocol):
 
 @dataclass(eq=False)
 class Offer:
-    """A message that a peer offers; ``data`` if it is part of the offer."""
+    """A message that a peer offers. ``data``: its content if it is part of the offer."""
 
     peer: int
     tag: int
@@ -130,7 +130,7 @@ class Wire:
         return request
 
     def irecv(self, peer: int | None, tag: int, address: int, octets: int) -> Request:
-        """Receive ``octets`` from ``peer`` (None: the first that offers; ``request.peer`` says which)
+        """Receive ``octets`` from ``peer`` (None: from the first peer that offers; ``request.peer`` is then this peer)
         at ``address``."""
         who = "any rank" if peer is None else f"rank {peer}"
         request = Request(-1 if peer is None else peer, tag, address, octets, f"receive of {octets} bytes from {who}")
@@ -158,8 +158,8 @@ class Wire:
         return len(events)
 
     def probe(self) -> None:
-        """Probe peers from which only messages are awaited: a connection without outstanding
-        requests never detects a dead peer (IBA 9.7.6.1.3: only the requester does)."""
+        """Probe the peers from which this rank only awaits messages. A connection without outstanding requests never
+        detects a dead peer, because only the requester does (IBA 9.7.6.1.3)."""
         awaited = {r.peer for r in self._sent.values()} | {peer for (peer, _), queue in self._wanted.items() if queue}
         if any(self._anybody.values()):
             awaited |= set(range(self.links.size)) - {self.links.rank}

@@ -26,7 +26,7 @@ PORT_ACTIVE = 4
 
 
 def load_pyverbs() -> Any:
-    """Return the package pyverbs with its modules loaded. Raises :class:`InputError` if this Python
+    """Return the package pyverbs with the modules that are used. Raises :class:`InputError` if this Python
     has none."""
     try:
         import pyverbs.device
@@ -66,9 +66,9 @@ class Device:
 
 
 def open_device() -> Device:
-    """Return the device and port named by ``$SOFTIB_TORCH_DEVICE`` (``mlx5_0`` or ``mlx5_0:1``); by
-    default active ports are assigned by ``$LOCAL_RANK``. Raises :class:`InputError` if no port is
-    active."""
+    """Return the device and port named by ``$SOFTIB_TORCH_DEVICE`` (``mlx5_0`` or ``mlx5_0:1``); by default, rank
+    ``$LOCAL_RANK`` of the node gets the active port with this number, modulo the number of ports. Raises
+    :class:`InputError` if no port is active."""
     verbs = load_pyverbs()
     wanted, _, wanted_port = os.environ.get(DEVICE_VARIABLE, "").partition(":")
     names = [device.name.decode() for device in verbs.device.get_device_list()]
@@ -95,22 +95,22 @@ def open_device() -> Device:
 
 
 RECV_SLOTS = 32
-"""Control messages that a peer may have in flight before it waits (RNR)."""
+"""Number of control messages that a peer may have in flight; further ones wait (RNR)."""
 SEND_SLOTS = 32
 READS = 16
-"""RDMA READs outstanding on a connection: the limit of an HCA (max_qp_rd_atom of the ConnectX
+"""Number of outstanding RDMA READs on a connection: the limit of an HCA (max_qp_rd_atom of the ConnectX
 family)."""
 PART = 1 << 30
-"""Octets of one RDMA READ; a message is 2 GiB at most (IBA 9.7.8)."""
+"""Most bytes of one RDMA READ. (A message has at most 2 GiB, IBA 9.7.8.)"""
 ACK_TIMEOUT, RETRIES, RNR_FOREVER, RNR_TIMER = 18, 7, 7, 12
-"""4.096 µs · 2^18 = 1.07 s a try; RNR NAK timer code 12 = 0.64 ms (IBA table 45)."""
+"""Attributes of QPs. An attempt takes 4.096 µs · 2^18 = 1.07 s; RNR NAK timer code 12 is 0.64 ms (IBA table 45)."""
 RECV, SEND, READ, PROBE = 0, 1, 2, 3
 """Kinds of work request: the two lowest bits of wr_id."""
 
 
 @dataclass(eq=False)
 class Link:
-    """One peer: its QP, its free slots, and the queue of messages that wait for room."""
+    """The connection to one peer: its QP, its free slots, and the messages that wait for room."""
 
     qp: Any
     free: deque[int] = field(default_factory=lambda: deque(range(SEND_SLOTS)))
@@ -186,8 +186,8 @@ class VerbsLinks:
         self._do(peer, (SEND, message))
 
     def read(self, peer: int, number: int, hold: Any, address: int, octets: int, remote: int, rkey: int) -> None:
-        """RDMA READ ``octets`` from ``remote`` of ``peer`` to ``address``, in parts of up to
-        ``PART``."""
+        """Post RDMA READs of ``octets`` bytes from ``remote`` of ``peer`` to ``address``, each of up to ``PART``
+        bytes."""
         starts = range(0, octets, PART)
         self._parts[peer, number] = len(starts)
         for start in starts:
@@ -195,7 +195,7 @@ class VerbsLinks:
             self._do(peer, (READ, number, hold.lkey, address + start, part, remote + start, rkey))
 
     def register(self, address: int, octets: int) -> tuple[Any, int]:
-        """Return a memory region over the caller's memory, registered while the object exists."""
+        """Register the caller's memory. Return the memory region, which is registered while this object exists."""
         region = self.v.mr.MR(self.pd, octets, self.access, address=address)
         return region, region.rkey
 
@@ -211,7 +211,7 @@ class VerbsLinks:
             self._post_to(peer, link, wr)
 
     def poll(self) -> list[tuple[str, int, Any]]:
-        """Return the completions since the last call, in the form of the wire."""
+        """See :meth:`softib.ulp.torch.rendezvous.Links.poll`."""
         return list(self._events())
 
     def _events(self) -> Iterator[tuple[str, int, Any]]:

@@ -21,13 +21,12 @@ SPINS = 200
 """Number of polls without an event after which the thread sleeps for ``NAP_S``."""
 NAP_S = 50e-6
 PROBE_S = 1.0
-"""After this time without an event, the worker probes the ranks that it waits for."""
+"""After this time in seconds without an event, the worker probes the ranks for which it waits."""
 
 
 def _result_of(settled: torch.futures.Future) -> object:
-    """Return the result, or raise the error in a form visible to C++: only a callback that raises has
-    this effect (torch.futures.Future.then); ``set_exception`` is visible only in Python, and DDP waits
-    in C++."""
+    """Return the result, or raise the error. As a callback of torch.futures.Future.then, this passes the error also to
+    C++, where DDP waits; an error from ``set_exception`` is visible only in Python."""
     result, error = settled.value()
     if error is not None:
         raise error
@@ -54,7 +53,7 @@ class Task:
         self.future = self.settled.then(_result_of)
 
     def settle(self, error: Exception | None = None) -> bool:
-        """End the task. Returns True: the task has ended."""
+        """End the task. Return True, which means that the task has ended."""
         self.error = error
         if self.note is not None and self.steps is not None:
             self.note(False)
@@ -74,10 +73,10 @@ class Worker:
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-        atexit.register(self.close)  # a thread that still runs at exit of Python crashes the process
+        atexit.register(self.close)  # a thread that still runs when Python exits crashes the process
 
     def submit(self, task: Task, ordered: bool = True) -> Task:
-        """Queue ``task``; ``ordered`` ones run one after the other."""
+        """Queue ``task``. Tasks with ``ordered`` run one after another."""
         with self._wake:
             if self._closing:
                 raise PeerError("the process group is closed")
@@ -86,7 +85,7 @@ class Worker:
         return task
 
     def close(self) -> None:
-        """End running tasks, with an error for the waiter."""
+        """End running tasks with an error, which their waiters get."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -100,7 +99,7 @@ class Worker:
         reason: Exception = PeerError("the process group was closed")
         try:
             self._work()
-        except Exception as error:  # error of the device: no caller may wait for a thread that has ended
+        except Exception as error:  # an error of the device: let no caller wait for a thread that has ended
             reason = error
             with self._wake:
                 self._closing = True
@@ -124,7 +123,7 @@ class Worker:
                     self.wire.probe()
 
     def _take_new(self) -> bool:
-        """Take new tasks; return False to end. Sleeps without tasks."""
+        """Take new tasks, and sleep if there are none. Return False if the thread must end."""
         if not self._new and (self._queue or self._single) and not self._closing:
             return True
         with self._wake:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -26,6 +27,14 @@ STATUS: tuple[tuple[type[SoftibError], int], ...] = (
     (PeerError, 503),
     (SoftibError, 400),
 )
+TYPES = {"str", "int", "float", "bool"}
+"""Names of types in pydantic's location of an error in a union."""
+
+
+def _name(loc: Sequence[int | str]) -> str:
+    """Return the name of the field at ``loc``, without the type that pydantic adds for a union, or an index."""
+    names = [part for part in loc if isinstance(part, str) and part.isidentifier() and part not in TYPES]
+    return names[-1] if names else str(loc[-1])
 
 
 def answer_errors(app: FastAPI) -> None:
@@ -39,9 +48,14 @@ def answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def unfit(request: Request, error: RequestValidationError) -> JSONResponse:
+        rules: dict[str, list[str]] = {}
+        for e in error.errors()[:4]:
+            name, rule = (
+                ("", "the body is not JSON") if e["type"] == "json_invalid" else (_name(e["loc"]), broken_rule(e))
+            )
+            rules.setdefault(name, []).append(rule)
         text = "; ".join(
-            "the body is not JSON" if e["type"] == "json_invalid" else f"{e['loc'][-1]}: {broken_rule(e)}"
-            for e in error.errors()[:4]
+            (f"{name}: " if name else "") + " or ".join(dict.fromkeys(of_name)) for name, of_name in rules.items()
         )
         LOG.warning("%s %s: 400: %s", request.method, shown(request.url.path), text)
         return JSONResponse({"error": text}, 400)

@@ -16,6 +16,7 @@ from typing import Any
 
 from softib.foreign_text import shown
 from softib.tenants.accounts import Account, Accounts
+from softib.tenants.store import Unavailable
 
 __all__ = ["CERTIFICATE", "MOST_OCTETS", "Gate"]
 
@@ -70,7 +71,11 @@ class Gate:
         headers = {k.lower(): v.decode("latin-1") for k, v in scope["headers"]}
         account = self._remembered(prefix or PAGE, headers, scope)
         if account is None:
-            account = await _in_thread(self._account, prefix or PAGE, headers, scope)
+            try:
+                account = await _in_thread(self._account, prefix or PAGE, headers, scope)
+            except Unavailable as error:
+                await _answer(scope, send, 503, str(error))
+                return
         if prefix is None:
             await self._look(scope, receive, send, account)
             return

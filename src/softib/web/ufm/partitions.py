@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
-from pydantic import BaseModel, Field, StrictBool
+from pydantic import BaseModel, Field, StrictBool, field_validator
 
 from softib.errors import InputError
 from softib.tenants import changes
@@ -78,6 +78,13 @@ class _QosOf(_Qos):
 class _Hosts(_Pkey):
     hosts_names: str | list[str]
     membership: Membership = "full"
+
+    @field_validator("hosts_names")
+    @classmethod
+    def _named(cls, names: str | list[str]) -> str | list[str]:
+        if isinstance(names, str) and not names_of(names):
+            raise ValueError("names no host; use names of hosts, separated by commas")
+        return names
 
 
 class _Remove(_Body):
@@ -215,24 +222,25 @@ def _add_changes(app: FastAPI, service: TenantService) -> None:
 
 
 def _add_removals(app: FastAPI, service: TenantService) -> None:
-    async def remove(request: Request, pkey: int, guids: set[int]) -> dict[str, Any]:
-        change: Change = lambda draft: changes.remove_members(draft, pkey, guids)
+    async def remove(request: Request, pkey: int, guids: set[int], repeats: bool = False) -> dict[str, Any]:
+        change: Change = lambda draft: changes.remove_members(draft, pkey, guids, repeats)
         await asyncio.wrap_future(submit(service, request, "remove GUIDs", change, pkey))
         return {}
 
     @app.post("/actions/remove_guids_from_pkey", dependencies=TAKES_ID)
     async def remove_guids(request: Request, body: _Remove) -> dict[str, Any]:
-        """Remove GUIDs from a partition."""
-        return await remove(request, parse_pkey(body.pkey), {parse_guid(g) for g in body.guids})
+        """Remove GUIDs from a partition; 200 also if it does not exist: ib-kubernetes repeats a removal until the
+        answer is 200."""
+        return await remove(request, parse_pkey(body.pkey), {parse_guid(g) for g in body.guids}, repeats=True)
 
     @app.delete("/resources/pkeys/{pkey}/guids/{guids}", dependencies=TAKES_ID)
     async def delete_guids(request: Request, pkey: str, guids: str) -> dict[str, Any]:
-        """Remove GUIDs, separated by commas, from a partition."""
+        """Remove GUIDs, separated by commas, from a partition; 404 if it does not exist."""
         return await remove(request, parse_pkey(pkey), {parse_guid(g) for g in guids.split(",") if g})
 
     @app.delete("/resources/pkeys/{pkey}/hosts/{hosts}", dependencies=TAKES_ID)
     async def delete_hosts(request: Request, pkey: str, hosts: str) -> dict[str, Any]:
-        """Remove the ports of hosts, separated by commas, from a partition."""
+        """Remove the ports of hosts, separated by commas, from a partition; 404 if it does not exist."""
         key, names = parse_pkey(pkey), set(names_of(hosts))
         partition = service.state.partitions.get(key)
         through = {g for g, m in partition.members.items() if m.host in names} if partition else set()

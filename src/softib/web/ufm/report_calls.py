@@ -23,6 +23,7 @@ STATUS = {
     "durable": "Running",
     "pending": "Completed",
     "programmed": "Completed",
+    "superseded": "Completed",
     "rolled-back": "Completed With Errors",
     "refused": "Completed With Errors",
 }

@@ -10,13 +10,13 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from softib.errors import InputError
 from softib.plural import counted
 from softib.tenants import changes
 from softib.tenants.accounts import Account
-from softib.tenants.changes import Change, NotThere, Options
+from softib.tenants.changes import Change, NotThere, Options, Refused
 from softib.tenants.findings import Finding
 from softib.tenants.model import Partition, Qos, Tenant, guid_text, parse_guid, parse_pkey, pkey_text
 from softib.tenants.partitions_file import exported, from_conf, from_ufm
@@ -36,8 +36,15 @@ class _Body(BaseModel, extra="forbid", strict=True):
 
 
 class _Limits(_Body):
-    limit: Annotated[int, Field(ge=0, le=32_766)] = 1024
+    limit: Annotated[int, Field(ge=0, le=32_766)] | None = None
     ports: list[str] | Literal["any"] | None = None
+
+    @field_validator("ports", mode="before")
+    @classmethod
+    def _known(cls, ports: object) -> object:
+        if not isinstance(ports, list | None) and ports != "any":
+            raise ValueError('must be a list of PortGUIDs, or "any" for all ports')
+        return ports
 
 
 class _New(_Body):
@@ -106,7 +113,7 @@ class _Revision(BaseModel):
     actor: str
     action: str
     request_id: str | None
-    state: Literal["durable", "programmed", "pending", "rolled-back", "refused"]
+    state: Literal["durable", "programmed", "pending", "superseded", "rolled-back", "refused"]
     detail: str
     settled_s: float | None
 
@@ -183,17 +190,24 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
 
     @app.put("/tenants/{name}")
     def put_tenant(request: Request, name: str, body: _Limits) -> _Made:
-        """Create a tenant, or change its limit and its ports: PortGUIDs, or ``any`` for all ports. Without ``ports``,
-        an existing tenant keeps its ports, and a new one has none."""
+        """Create a tenant, or change its limit and its ports: PortGUIDs, or ``any`` for all ports. An existing tenant
+        keeps what is not given; a new one has no ports, and a limit of 1024."""
         operator_of(request)
-        given = None if body.ports is None or body.ports == "any" else sorted({*map(parse_guid, body.ports)})
+        given = sorted({*map(parse_guid, body.ports)}) if isinstance(body.ports, list) else []
 
         def change(draft: Draft) -> str:
-            old = draft.tenant(name)
-            ports = tuple(map(guid_text, given or ())) if body.ports != "any" else None
-            if body.ports is None and old is not None:
-                ports = old.ports
-            return changes.put_tenant(draft, Tenant(name, body.limit, ports))
+            tenant = draft.tenant(name) or Tenant(name, ports=())
+            before = tenant.ports or ()
+            if body.limit is not None:
+                tenant = replace(tenant, limit=body.limit)
+            if body.ports is not None:
+                tenant = replace(tenant, ports=None if body.ports == "any" else tuple(map(guid_text, given)))
+            for guid in given if service.is_read else ():
+                if guid_text(guid) not in before and (whose := service.operators_port(guid)):
+                    raise Refused(
+                        f"port {guid_text(guid)} is {whose}, which only operators may add to a partition; leave it out"
+                    )
+            return changes.put_tenant(draft, tenant)
 
         return _Made(revision=submit(service, request, "put tenant", change).result().revision)
 

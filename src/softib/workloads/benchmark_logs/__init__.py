@@ -1,1 +1,1 @@
-"""Logs of benchmarks that users have: nccl-tests and the OSU microbenchmarks."""
+"""Readers of users' benchmark logs: nccl-tests and the OSU microbenchmarks."""

@@ -18,10 +18,10 @@ MOST = 16 << 20
 
 @dataclass(frozen=True)
 class BenchmarkLog:
-    """``rows``: (bytes, value), ascending, the median of repeated sizes; ``unit`` of the values:
-    us, or MB/s. ``pattern``: the workload pattern that predicts them. Data about the machine from
-    the log, 0 or empty if missing: ``ranks``, ``nodes``, ``gpu``, ``per_process`` (GPUs of a
-    process) and ``version`` of the library."""
+    """``rows``: (bytes, value), ascending by bytes; if a size is repeated, the value is the median. ``unit`` of the
+    values: us or MB/s. ``pattern``: the workload pattern that predicts them. The other fields are what the log states
+    about the machine, 0 or empty if it does not: ``ranks``, ``nodes``, ``gpu``, ``per_process`` (GPUs of a process) and
+    ``version`` of the library."""
 
     path: str
     program: str
@@ -51,7 +51,7 @@ class BenchmarkLog:
 
 
 def by_size(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
-    """Return (bytes, median of the values) for sizes and values above 0, ascending."""
+    """Return (bytes, median of the values), ascending by bytes; pairs with a size or value of 0 are left out."""
     values: dict[int, list[float]] = {}
     for size, value in pairs:
         if size > 0 and value > 0:
@@ -60,8 +60,8 @@ def by_size(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]
 
 
 def read_log(path: str | os.PathLike[str], patterns: Sequence[str] = ()) -> BenchmarkLog:
-    """Read the log in ``path``, of nccl-tests or an OSU benchmark. ``patterns``: patterns of the
-    workload to compare with; the log must be of one of them. Raises :class:`InputError`, one line.
+    """Read the log in ``path``, of nccl-tests or an OSU benchmark. ``patterns``: the patterns of the workload with
+    which the log is compared; the log must be of one of them. Raises :class:`InputError`, one line.
     """
     from softib.workloads.benchmark_logs.nccl_tests import nccl_log
     from softib.workloads.benchmark_logs.osu import osu_log

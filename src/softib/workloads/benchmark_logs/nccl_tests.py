@@ -25,7 +25,7 @@ PROGRAMS = {
 }
 """Program → collective."""
 UNKNOWN = ("reduce_perf", "gather_perf", "scatter_perf", "hypercube_perf")
-"""Programs whose collective has no pattern."""
+"""Programs whose collective softib does not predict."""
 _PROGRAM = re.compile(r"\b(?<!_)((?:\w+_)?\w+_perf)\b")
 _PREFIX = re.compile(r"^\s*(?:\[[^\]]*\](?:<std\w+>)?:?|\d+:)\s*")
 """Prefix of a line written by mpirun --tag-output and srun --label."""
@@ -35,17 +35,17 @@ _RANK = re.compile(
 _VERSION = re.compile(r"NCCL version (\d+\.\d+(?:\.\d+)?)|nccl-library=(\d)(\d\d)(\d\d)")
 _UNITS = re.compile(r"^#?\s*\(B\)\s+\(elements\)")
 REDUCING = {"sum", "prod", "max", "min", "avg", "mulsum"}
-"""Operations in the column redop; sendrecv_perf states one, too."""
+"""Operations in the column redop. sendrecv_perf also prints one."""
 TOLERANCE = 0.02
-"""Tolerance of the ratio of bus bandwidth to algorithm bandwidth, with two decimals."""
+"""Tolerance of the ratio of bus bandwidth to algorithm bandwidth, which the log prints with two decimals."""
 LEAST_GBYTES = 1.0
-"""Algorithm bandwidth in GB/s above which two decimals are precise enough."""
+"""Algorithm bandwidth in GB/s above which two decimals are precise enough for the ratio."""
 
 
 def nccl_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
     """Read the log ``text`` of one program. Raises :class:`InputError`, one line, for other units,
-    for a table of a collective that is not in ``patterns``, and for a table that several
-    collectives could have written."""
+    for a table of a collective that is not in ``patterns``, and for a table that several collectives could have
+    produced."""
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
     for line in lines:
         if _UNITS.match(line) and "(us)" not in line:
@@ -75,8 +75,8 @@ def nccl_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
 
 
 class _Row(NamedTuple):
-    """One row of a table that is out of place: ``ratio`` of bus to algorithm bandwidth (0: too few
-    decimals), and whether it has an operation and a root."""
+    """The out-of-place half of one row of a table: ``ratio`` of bus to algorithm bandwidth (0: too few decimals), and
+    whether the row states an operation (``reduces``) and a root (``rooted``)."""
 
     size: int
     us: float
@@ -132,8 +132,8 @@ def _collective(path: str, text: str, table: list[_Row], ranks: int, wanted: str
 
 
 def _by_columns(path: str, row: _Row, ratios: list[float], ranks: int) -> set[str]:
-    """Return the collectives that print these columns and, if the largest row is precise enough,
-    this ratio of bandwidths."""
+    """Return the collectives that print columns as in ``row`` and, if the row with the largest size is precise enough,
+    have its ratio of bandwidths."""
     if row.reduces and row.rooted:
         raise InputError(f"{path} is of reduce_perf; softib predicts {', '.join(PROGRAMS)}")
     columns = {
@@ -150,7 +150,7 @@ def _by_columns(path: str, row: _Row, ratios: list[float], ranks: int) -> set[st
 
 
 def _gpu(path: str, text: str) -> str:
-    """Return the GPU in the list of devices, by its longest known name."""
+    """Return the known GPU whose name is in the list of devices; of several, the one with the longest name."""
     names = [name for name in GPUS if name.lower() in text.lower()]
     if not names:
         raise InputError(f"{path}: GPU {shown(text.strip())!r} is not described; known are {', '.join(GPUS)}")

@@ -62,7 +62,8 @@ def osu_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
 
 
 def _unit(path: str, title: str, body: str) -> str:
-    """Return the unit of a table's first column, and the one that OSU's programs print."""
+    """Return the unit of a table's values: MB/s for a bandwidth test, otherwise us. Raises :class:`InputError` if the
+    table has another unit."""
     unit = "MB/s" if "bandwidth" in title.lower() else "us"
     head = next((line for line in body.splitlines() if line.startswith("# Size")), "")
     if unit not in head:

@@ -1,2 +1,2 @@
-"""MPI as in Open MPI: the algorithm that its fixed rules choose, each algorithm as a
+"""MPI as in Open MPI: the choice of algorithms by Open MPI's fixed decision rules, each algorithm as a
 :class:`~softib.workloads.schedule.schedule.Schedule`, and the costs of messages."""

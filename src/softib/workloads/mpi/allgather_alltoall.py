@@ -1,7 +1,7 @@
 """Collectives in which each rank has separate data for the others: all-gather, all-to-all, gather,
-scatter. ``count`` is the number of elements of a rank's block. Buffers. All-gather: each rank has
-the blocks of ranks 0, 1, … in order. Gather and scatter: only rank 0 has them. All-to-all: n blocks to send, then n
-received blocks.
+scatter. ``count`` is the number of elements of a rank's block. In an all-gather, the buffer of each rank holds the
+blocks of ranks 0, 1, … in order; in a gather or scatter, only rank 0 has such a buffer. In an all-to-all, a buffer
+holds n blocks to send, then n received blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Maker = Callable[[Program, int, int], None]
 
 
 def ring(p: Program, count: int, segment: int = 0) -> None:
-    """n - 1 steps: forward the block received last."""
+    """n - 1 steps; in each, every rank forwards the block that it received last."""
     n, r = p.ranks, p.every
     block = lambda who: Data(who % n * count, np.full(len(who), count))
     for k in range(n - 1):
@@ -81,8 +81,8 @@ def linear_gather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_sync_gather(p: Program, count: int, segment: int = 0) -> None:
-    """The root requests the first ``segment`` bytes of each rank in turn, while the rest of
-    earlier ranks is still arriving."""
+    """The root requests the first ``segment`` bytes of each rank in turn, while the remaining bytes of earlier ranks
+    are still arriving."""
     n = p.ranks
     first = min(count, segment // p.element) if segment else 0
     root, rest = np.array([0]), []
@@ -101,12 +101,12 @@ def linear_sync_gather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def binomial_gather(p: Program, count: int, segment: int = 0) -> None:
-    """Up a binomial tree: each rank sends its block and all blocks of the ranks below it in one message."""
+    """Send up a binomial tree: each rank sends its block and all blocks of the ranks below it in one message."""
     _along(p, count, up=True)
 
 
 def binomial_scatter(p: Program, count: int, segment: int = 0) -> None:
-    """Down a binomial tree: each rank receives its block and all blocks of the ranks below it in one message."""
+    """Send down a binomial tree: each rank receives its block and all blocks of the ranks below it in one message."""
     _along(p, count, up=False)
 
 
@@ -142,7 +142,7 @@ def linear_nb_scatter(p: Program, count: int, segment: int = 0) -> None:
 
 
 def pairwise(p: Program, count: int, segment: int = 0) -> None:
-    """n - 1 exchanges: send to the rank k after, receive from the rank k before."""
+    """n - 1 exchanges: in the k-th, rank r sends to rank r + k and receives from rank r - k."""
     n, r = p.ranks, p.every
     p.copy(r, count)
     for k in range(1, n):
@@ -151,7 +151,7 @@ def pairwise(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_alltoall(p: Program, count: int, segment: int = 0) -> None:
-    """All receives and all sends at once."""
+    """Every rank posts all receives and all sends at once."""
     n, r = p.ranks, p.every
     p.copy(r, count)
     before = p.last.copy()

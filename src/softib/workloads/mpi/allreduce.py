@@ -1,5 +1,5 @@
-"""MPI_Allreduce: the algorithms of Open MPI's ``coll/base`` (Thakur, Rabenseifner, Gropp 2005
-describe them), and UCC's recursive k-nomial."""
+"""Algorithms of MPI_Allreduce: those of Open MPI's ``coll/base`` (described by Thakur, Rabenseifner, Gropp 2005), and
+UCC's recursive k-nomial."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def recursive_doubling(p: Program, count: int) -> None:
 
 def knomial(p: Program, count: int, radix: int = RADIX) -> None:
     """log_k n rounds; in each, k ranks send the whole vector to each other, k - 1 messages at once
-    (UCC, ``tl/ucp/allreduce``: recursive k-nomial, its choice up to 8 KiB; hcoll, UCC's
-    predecessor, is not open source). Ranks beyond a multiple of a power of k first send their vector
-    to a neighbour, and receive the result at the end."""
+    (recursive k-nomial in UCC's ``tl/ucp/allreduce``, which UCC chooses up to 8 KiB; the algorithms of hcoll, UCC's
+    predecessor, are not published). Ranks beyond a multiple of a power of k first send their vector to a neighbour, and
+    receive the result at the end."""
     p.copy(p.every, count)
     n = p.ranks
     power = 1
@@ -92,7 +92,7 @@ def _knomial_round(p: Program, real: np.ndarray, distance: int, radix: int, coun
 
 
 def _spread(rows: np.ndarray, who: np.ndarray, real: np.ndarray, ranks: int) -> np.ndarray:
-    """Return the rows of ``who`` at the positions of ``real``."""
+    """Return the row of each of the ranks ``real``; -1 for ranks that are not in ``who``, whose rows are ``rows``."""
     column = np.full(ranks, -1, np.int64)
     column[who] = rows
     return column[real]
@@ -131,7 +131,7 @@ def _ring_reduce(p: Program, b: Data) -> None:
 
 
 def segmented_ring(p: Program, count: int, segment: int = 1 << 20) -> None:
-    """:func:`ring` with blocks reduced in phases of at most ``segment`` bytes; all-gather of whole
+    """:func:`ring`, but blocks are reduced in phases of at most ``segment`` bytes; the all-gather sends whole
     blocks."""
     n, rank = p.ranks, p.every
     if n == 1:
@@ -193,7 +193,7 @@ def linear(p: Program, count: int) -> None:
 
 
 def nonoverlapping(p: Program, count: int) -> None:
-    """A reduce and a broadcast, each with the algorithm chosen by the rules."""
+    """A reduce and then a broadcast, each with the algorithm that Open MPI chooses."""
     octets = count * p.element
     for name, table in (("reduce", REDUCES), ("bcast", BCASTS)):
         chosen = choose(name, octets, p.ranks, p.version, p.element)

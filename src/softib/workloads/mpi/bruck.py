@@ -9,8 +9,8 @@ from softib.workloads.mpi.program import Data, Program
 
 
 def bruck(p: Program, count: int, segment: int = 0) -> None:
-    """ceil(log2 n) steps at doubling distance; a rank has its own block first, and rotates its buffer
-    at the end (the caller's buffer stays unrotated)."""
+    """ceil(log2 n) steps, each at twice the distance of the previous one. A rank begins with its own block in first
+    position, and rotates the buffer at the end. (The model leaves the buffer unrotated.)"""
     n, r, distance = p.ranks, p.every, 1
     while distance < n:
         blocks = min(distance, n - distance)
@@ -26,8 +26,8 @@ def bruck(p: Program, count: int, segment: int = 0) -> None:
 
 
 def bruck_alltoall(p: Program, count: int, segment: int = 0) -> None:
-    """ceil(log2 n) steps: each sends together the blocks whose distance has the bit of the step. The
-    blocks of a message are not adjacent; only their total size is given here."""
+    """ceil(log2 n) steps. In step k, a rank sends in one message all blocks whose distance has bit k set. The blocks of
+    a message are not adjacent in the buffer, so a message has only their total size here."""
     n, r, distance = p.ranks, p.every, 1
     p.copy(r, n * count)
     while distance < n:

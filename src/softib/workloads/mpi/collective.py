@@ -1,5 +1,5 @@
-"""A collective, or send and receive of two ranks, as a schedule, with the algorithm that Open
-MPI chooses or that the user names."""
+"""The schedule of a collective, with the algorithm that Open MPI chooses or that the user names, or of sends and
+receives between two ranks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SQUARE = {
     "alltoall": ("linear", "pairwise", "linear-sync"),
     "reduce_scatter": ("ring",),
 }
-"""Algorithms with about one step for each pair of ranks."""
+"""Algorithms with about one operation for each pair of ranks."""
 
 
 def program_of(
@@ -66,10 +66,9 @@ def program_of(
     iterations: int = 1,
     each: int = 1,
 ) -> tuple[Program, Choice]:
-    """Return the program of ``ranks`` ranks, and the chosen algorithm. ``size``: bytes of the
-    vector; of a rank's block (allgather, alltoall, gather, scatter); or of the message
-    (``latency``, ``bandwidth``). ``each`` consecutive ranks are on one host. Elements have 4 bytes
-    if ``size`` is a multiple of 4, like OSU's floats.
+    """Return (program of ``ranks`` ranks, chosen algorithm). ``size``: bytes of the vector; for allgather, alltoall,
+    gather and scatter, bytes of a rank's block; for ``latency`` and ``bandwidth``, bytes of a message. ``each``
+    consecutive ranks are on one host. Elements have 4 bytes if ``size`` is a multiple of 4, like OSU's floats.
 
     Raises :class:`UnknownName` for a collective, algorithm or version, :class:`InputError` for
     fewer than two ranks, :class:`LimitError` for too many operations.
@@ -112,8 +111,8 @@ def program_of(
 def _han(
     p: Program, collective: str, size: int, each: int, version: str, iterations: int, call_ns: float
 ) -> tuple[Program, Choice]:
-    """Return the program of the collective with HAN, and the algorithms chosen. Raises
-    :class:`InputError` if Open MPI's HAN does not run it."""
+    """Return (program of the collective with HAN, chosen algorithms). Raises :class:`InputError` if HAN does not run
+    this collective, or not in this version."""
     why = ""
     if collective not in HAN:
         why = f"softib's HAN has {', '.join(HAN)}"
@@ -142,7 +141,7 @@ A, B = np.array([0]), np.array([1])
 
 
 def ping_pong(p: Program, count: int, iterations: int = 1) -> None:
-    """Rank 0 sends and rank 1 answers, ``times`` times; the latency is half of a round trip."""
+    """Rank 0 sends and rank 1 answers, ``iterations`` times; the latency is half of a round trip."""
     data = Data.of(0, count, 1)
     for _ in range(iterations):
         p.send(A, B, data)

@@ -17,8 +17,7 @@ __all__ = ["Costs", "costs_of", "machine"]
 class Costs:
     """``overheads`` of messages. ``reduce_ps`` and ``copy_ps``: time per byte that a rank reduces
     or copies within its memory. ``reduce_ns``: time per step of a reduction, in addition to its
-    bytes. ``call_ns``: time per collective, for choosing an algorithm and for buffers (the same as
-    a step)."""
+    bytes. ``call_ns``: time per collective to choose an algorithm and allocate buffers (equal to ``reduce_ns``)."""
 
     overheads: Overheads
     reduce_ps: float
@@ -28,9 +27,9 @@ class Costs:
 
 
 def costs_of(name: str, profile: DeviceProfile = PROFILES["EDR"]) -> Costs:
-    """Return the costs of ``name`` (:func:`machine`) on hosts of ``profile``. A send occupies the
-    processor for the time of posting; the rest of the time that a program needs to see a message
-    occupies no processor. Ranks of a host copy at its rate."""
+    """Return the costs of ``name`` (:func:`machine`) on hosts of ``profile``. A send occupies the processor only while
+    it is posted. The rest of the time until the receiving program sees a message occupies no processor. Ranks of one
+    host copy data at the host's copy rate."""
     s = machine(name)
     sockets = name == "tcp"  # the profile of tcp includes all of these costs
     memory_ps = 1e3 / profile.copy_gbytes

@@ -1,6 +1,6 @@
-"""The default algorithm of Open MPI (``coll_tuned_decision_fixed.c``): the rules of 4.0, and those
-of 4.1, which 5.0 still uses. These are coll/tuned's rules; version 5.0 tries its component HAN
-first if ranks share hosts (:mod:`softib.workloads.mpi.han`).
+"""Open MPI's choice of algorithms: the fixed decision rules of its component tuned (``coll_tuned_decision_fixed.c``) in
+4.0, and those in 4.1, which 5.0 still uses. If ranks share hosts, 5.0 first tries its component HAN
+(:mod:`softib.workloads.mpi.han`).
 """
 
 from __future__ import annotations

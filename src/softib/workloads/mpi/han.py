@@ -1,11 +1,10 @@
-"""Open MPI's hierarchical collectives (``coll/han``): inside each host by coll/tuned, between the
-first ranks of the hosts by libnbc, segment after segment.
+"""Open MPI's hierarchical collectives (``coll/han``): coll/tuned runs a collective inside each host, libnbc one between
+the first ranks (leaders) of the hosts, one segment after another.
 
 Facts about ``ompi/mca/coll/han`` of 5.0.9: its priority is 35 in 5.0 (above tuned's 30, so it comes
-first) and 0 in 4.1 (never used); 4.0 does not have it. Segments have 64 KiB. The lower level uses
-tuned, the upper level libnbc. HAN's simple algorithms are not used: parts of neighbouring segments overlap, as its
-tasks t0 to t3 do. All-gather, gather, scatter and barrier are sequences of blocking collectives. They use tuned between
-the hosts too, because libnbc has no blocking collectives.
+first) and 0 in 4.1 (never used); 4.0 does not have it. Segments have 64 KiB. HAN's simple algorithms are not used; as
+in its tasks t0 to t3, the collectives of neighbouring segments overlap. All-gather, gather, scatter and barrier are
+sequences of blocking collectives. They use tuned between the hosts too, because libnbc has no blocking collectives.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ FEW = 4
 
 
 def takes_han(collective: str, version: str, ranks: int, each: int) -> bool:
-    """Return whether Open MPI ``version`` uses HAN by default: if there are several hosts, all with
-    the same number of ranks, and more than one each."""
+    """Return whether Open MPI ``version`` uses HAN for ``collective`` by default. It needs several hosts, each with the
+    same number of ranks, and more than one rank on each."""
     return version == "5.0" and collective in HAN and each > 1 and ranks > each and ranks % each == 0
 
 
 class _Last:
-    """The last row of each member of a view: ``p.last``, indexed by the member's number in the view."""
+    """The last row of each member of a view: a part of ``Program.last``, indexed by the member's number in the view."""
 
     def __init__(self, whole: np.ndarray, members: np.ndarray):
         self._whole, self._members = whole, members
@@ -66,9 +65,9 @@ class _Last:
 
 
 class View:
-    """A communicator of some ``members`` of a program. Its buffers begin ``offset`` elements later,
-    and it has those methods of :class:`Program` that an algorithm needs. ``libnbc``: all sends are
-    MPI_Isend (nbc.c)."""
+    """A communicator of ``members``, some of the ranks of a program, with those methods of :class:`Program` that an
+    algorithm needs. An algorithm's element 0 is element ``offset`` of the program's buffers. ``libnbc``: all sends are
+    MPI_Isend, as in nbc.c."""
 
     def __init__(self, program: Program, members: np.ndarray, offset: int, libnbc: bool = False):
         self.program, self.members, self.offset, self.libnbc = program, members, offset, libnbc
@@ -125,7 +124,7 @@ class _Levels:
         self.pieces = segments(count, SEGMENT, p.element)
 
     def below(self, table: Table, collective: str, piece: int) -> None:
-        """Add a collective in each host, chosen by tuned; its ranks wait for it."""
+        """Add a collective in each host, with the algorithm that tuned chooses; the ranks wait for its end."""
         at, count = self.pieces[piece]
         for members in self.hosts:
             _by_tuned(table, collective, View(self.p, members, at), count)
@@ -167,7 +166,7 @@ class _Levels:
 def _pipelined(
     levels: _Levels, started: dict[int, Callable[[int], None]], blocking: dict[int, Callable[[int], None]]
 ) -> None:
-    """Tasks t = 0, 1 …: each part with number k works on segment t - k."""
+    """Add tasks t = 0, 1, …. In task t, the part with number k works on segment t - k."""
     n = len(levels.pieces)
     of = lambda parts, t: [partial(part, t - k) for k, part in parts.items() if 0 <= t - k < n]
     for t in range(n + max(*started, *blocking)):

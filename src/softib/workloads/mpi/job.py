@@ -1,4 +1,4 @@
-"""An MPI job of a workload on hosts: its ranks, their ports, and the messages."""
+"""An MPI job on the hosts of a workload: the placement of its ranks, the ports that they use, and its messages."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MOST_RAILS = 2
 
 def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (host of each rank, rows of the ports that it may send through: int64[ranks, stripes]).
-    ``rows[h * rails + k]`` is port k of host h. Ports are assigned to the ranks of a host in
-    blocks, as for ranks that are bound in order to cores near the adapters."""
+    ``rows[h * rails + k]`` is port k of host h. The ports of a host are assigned to its ranks in blocks, because ranks
+    are usually bound in order to the cores near each adapter."""
     host, local = np.divmod(np.arange(ranks), each)
     first = local * rails // each
     rail = np.arange(min(rails, MOST_RAILS))
@@ -37,7 +37,7 @@ def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.nd
 
 def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"]) -> JobMessages:
     """Return the messages of ``job`` on the hosts ``rows`` with costs from ``profile``.
-    Raises :class:`InputError` for more ranks than fit, and for options that MPI does not have."""
+    Raises :class:`InputError` if the hosts cannot hold the ranks, and for options that MPI jobs do not have."""
     pattern = str(getattr(job, "pattern", "mpi"))
     if given := {"opcode", "transport", "receives", "rate"} & job.model_fields_set:
         raise InputError(f"{pattern}: {sorted(given)[0]} is the library's choice: leave it out")
@@ -76,11 +76,10 @@ def mpi_part(job: Mpi, rows: np.ndarray, profile: DeviceProfile = PROFILES["EDR"
 
 
 def _sharp(job: Mpi, rows: np.ndarray, collective: str, profile: DeviceProfile) -> JobMessages:
-    """Return an all-reduce in the switches. The library posts operations of at most
-    :data:`SHARP_PAYLOAD` bytes one after another, each with the processor time of a send, a receive
-    and a step of a reduction. Before that, ranks of a host reduce to the first of them, and
-    afterwards they get the result from it, with binomial trees in its memory. The time of both is added before the
-    operations."""
+    """Return an all-reduce in the switches. The library posts operations of at most :data:`SHARP_PAYLOAD` bytes one
+    after another, each with the processor time of a send, a receive and a step of a reduction. First, the ranks of a
+    host reduce to their leader over a binomial tree in the host's memory; at the end, the leader broadcasts the result
+    to them over such a tree. The model adds the time of both before the first operation."""
     if collective != "allreduce" or job.iterations > 1:
         raise InputError("algorithm sharp is for mpi-allreduce, of one iteration")
     costs = costs_of(job.machine, profile)

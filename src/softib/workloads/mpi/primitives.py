@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Tree = list[list[int]]
-"""Children of each rank, in the order of service."""
+"""Children of each rank, in the order in which the rank sends to them."""
 
 
 def chain(n: int) -> Tree:
@@ -80,7 +80,7 @@ def parents(tree: Tree) -> np.ndarray:
 
 
 def columns(tree: Tree) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Yield (ranks that have a k-th child, that child) for k = 0, 1, …"""
+    """Return (ranks that have a k-th child, the k-th child of each) for k = 0, 1, …"""
     most = max((len(c) for c in tree), default=0)
     pairs = [[(r, c[k]) for r, c in enumerate(tree) if len(c) > k] for k in range(most)]
     return [(np.array([a for a, _ in p], np.int64), np.array([b for _, b in p], np.int64)) for p in pairs]
@@ -103,8 +103,7 @@ def blocks(count: int, parts: int) -> Data:
 
 
 def halve(p: Program, real: np.ndarray, count: int) -> list[tuple[Data, Data, np.ndarray]]:
-    """Recursive halving with doubling distance: yield (part sent, part kept, partner) of each
-    step."""
+    """Recursive halving with doubling distance: return (part sent, part kept, partner) for each step."""
     power = len(real)
     virtual, mask = np.arange(power), 1
     begin, size = np.zeros(power, np.int64), np.full(power, count, np.int64)
@@ -129,8 +128,8 @@ def segments(count: int, octets: int, element: int) -> list[tuple[int, int]]:
 
 
 def bcast_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]], blocking: bool = False) -> None:
-    """Every rank forwards each segment to its children when it has arrived and the previous segment
-    was sent; ``blocking``: with MPI_Send, not MPI_Isend."""
+    """Every rank forwards each segment to its children when the segment has arrived and the previous one was sent.
+    ``blocking``: it uses MPI_Send, otherwise MPI_Isend."""
     up = parents(tree)
     below = np.flatnonzero(up >= 0)
     by_child = columns(tree)
@@ -160,8 +159,8 @@ def linear_bcast(p: Program, count: int, segment: int = 0) -> None:
 
 
 def reduce_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]]) -> None:
-    """Every rank adds each segment of its children to its own, and forwards it; a receive is
-    posted while the previous one is reduced."""
+    """Every rank adds each segment of its children to its own, and forwards the sum. The receive of the next segment is
+    posted while a segment is reduced."""
     up = parents(tree)
     below = np.flatnonzero(up >= 0)
     by_child = columns(tree)

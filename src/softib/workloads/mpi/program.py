@@ -1,4 +1,4 @@
-"""Builder of a collective's schedule: the same step of many ranks at once, as columns."""
+"""Builder of a collective's schedule. Each call adds one step of many ranks at once, as columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Data:
         return Data(np.broadcast_to(offset, n).astype(np.int64), np.broadcast_to(count, n).astype(np.int64))
 
     def at(self, chosen: np.ndarray) -> Data:
-        """Return the same for some of the ranks."""
+        """Return the elements of only the ranks at the positions ``chosen``."""
         return Data(self.offset[chosen], self.count[chosen])
 
 
@@ -40,8 +40,8 @@ class Program:
     * ``copy_ps``: time to copy a byte within a rank.
     * ``version``: release of Open MPI, whose rules choose the algorithms of collectives that consist of other
       collectives.
-    * ``moves``: the effect of each operation on the buffers of ranks, ``("out", offset, count)``, ``("into", …)`` or
-      ``("add", receive, offset, count)``, to execute a schedule symbolically.
+    * ``moves``: the elements that each operation sends, receives or adds, with which tests execute a schedule
+      symbolically.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Program:
         return sends, receives
 
     def reduce(self, rank: np.ndarray, receives: np.ndarray, data: Data) -> np.ndarray:
-        """Let ``rank[k]`` add the received data to ``data`` of its buffer."""
+        """Let ``rank[k]`` add the data that ``receives[k]`` received to the elements ``data`` of its buffer."""
         ps = np.round(data.count * self.element * self.reduce_ps + self.reduce_ns * 1000)
         rows = self._add(Kind.COMPUTE, rank, -1, data, ps, receives)
         self._now(rank, rows)

@@ -1,4 +1,4 @@
-"""MPI_Bcast and MPI_Reduce from and to rank 0, down and up a tree, in segments."""
+"""MPI_Bcast from rank 0 down a tree, and MPI_Reduce up a tree to rank 0, both in segments."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _up_of(make: Callable[[int], Tree]) -> Maker:
 
 
 def scatter_blocks(p: Program, count: int) -> Data:
-    """The root's vector is sent down a binomial tree: each rank receives its block and those of
-    the ranks below it. The first block is the largest."""
+    """Send the root's vector down a binomial tree: each rank receives its block and the blocks of the ranks below it.
+    The first block is the largest."""
     n = p.ranks
     per = -(-count // n)
     begin = np.minimum(p.every * per, count)
@@ -83,7 +83,7 @@ def scatter_blocks(p: Program, count: int) -> Data:
 
 def scatter_allgather(p: Program, count: int, segment: int = 0) -> None:
     """Scatter, then all-gather by recursive doubling; ranks without a partner receive their
-    missing parts from neighbours. If there are fewer elements than ranks, it is linear."""
+    missing parts from neighbours. With fewer elements than ranks, it is a linear broadcast."""
     n = p.ranks
     if count < n:
         linear_bcast(p, count)
@@ -130,7 +130,7 @@ def _pass_on(p: Program, mask: int, per: int, count: int) -> None:
 
 
 def scatter_allgather_ring(p: Program, count: int, segment: int = 0) -> None:
-    """Scatter, then all-gather around a ring; with fewer elements than ranks, linear."""
+    """Scatter, then all-gather around a ring; with fewer elements than ranks, a linear broadcast."""
     n = p.ranks
     if count < n:
         linear_bcast(p, count)
@@ -143,8 +143,8 @@ def scatter_allgather_ring(p: Program, count: int, segment: int = 0) -> None:
 
 
 def reduce_rabenseifner(p: Program, count: int, segment: int = 0) -> None:
-    """Reduce-scatter by recursive halving, then a gather to the root; with fewer elements than
-    ranks, linear."""
+    """Reduce-scatter by recursive halving, then a gather to the root; with fewer elements than ranks, a linear
+    reduce."""
     n, power = p.ranks, lower_power(p.ranks)
     if count < power:
         linear_reduce(p, count)

@@ -1,4 +1,4 @@
-"""MPI_Reduce_scatter (blocks as equal as the count allows) and MPI_Barrier."""
+"""MPI_Reduce_scatter, whose blocks differ by at most one element, and MPI_Barrier."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def doubling_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def bruck_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """ceil(log2 n) steps: a message to the rank at doubling distance."""
+    """ceil(log2 n) steps: each rank sends a message to the rank at distance 1, 2, 4, …"""
     n, r, distance, nothing = p.ranks, p.every, 1, Data.of(0, 0, p.ranks)
     while distance < n:
         p.exchange(r, (r + distance) % n, nothing, (r - distance) % n, nothing)
@@ -110,7 +110,7 @@ def tree_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def double_ring_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """A message around the ring of ranks twice."""
+    """A message passes around the ring of ranks twice."""
     n = p.ranks
     for _ in range(2 if n > 1 else 0):
         for r in range(n):

@@ -1,2 +1,2 @@
-"""Collectives as in NCCL: the choice of algorithm and protocol, channels, chunks, and the resulting
+"""Collectives as in NCCL: its choice of algorithm and protocol, the division into channels and chunks, and the
 messages."""

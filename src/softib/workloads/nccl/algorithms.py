@@ -1,5 +1,5 @@
-"""NCCL's algorithms as transfers. A rank is GPU ``rank % gpus`` of node ``rank // gpus``; channel c
-enters and leaves each node through one NIC (a rail)."""
+"""NCCL's algorithms as transfers between ranks. A rank is GPU ``rank % gpus`` of node ``rank // gpus``. A channel
+enters and leaves every node through the NIC of one rail."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from softib.workloads.nccl.work import Work, work_of
 __all__ = ["P2P_WINDOW", "chunks_of", "plan_of", "ring_order"]
 
 P2P_WINDOW = 8
-"""Concurrent sends of a rank: NCCL runs this many peer-to-peer operations in parallel
+"""Number of concurrent sends of a rank: NCCL runs this number of peer-to-peer operations in parallel
 (NCCL_MAX_DEV_WORK_P2P_PER_BATCH)."""
 
 
 def plan_of(
     collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, work: Work | None = None
 ) -> Plan:
-    """Return the transfers of ``size`` bytes on ``nodes`` machines; size as in nccl-tests (all-gather,
-    reduce-scatter and all-to-all: of the whole vector).
+    """Return the transfers of ``size`` bytes on ``nodes`` machines. ``size`` is counted as in nccl-tests: for
+    all-gather, reduce-scatter and all-to-all it is that of the whole vector.
 
     Raises :class:`InputError` with fewer than two ranks.
     """
@@ -48,8 +48,8 @@ def plan_of(
 
 
 def chunks_of(work: Work, size: int, parts: int) -> list[int]:
-    """Return the bytes of each chunk (of each of ``parts`` shares of a channel), loop by loop.
-    Summed over all channels and shares, they are at least ``size``."""
+    """Return the bytes of the chunk of each loop; a channel has ``parts`` chunks of this size in a loop. Summed over
+    all channels and parts, they are at least ``size``."""
     return [max(octets, 1) for octets, loops in work.chunks for _ in range(loops)]
 
 
@@ -155,7 +155,7 @@ def _pat(collective: Collective, work: Work, size: int, machine: Machine, nodes:
     for loop, octets in enumerate(chunks_of(work, size, n)):
         for channel in range(work.channels):
             base = (loop * work.channels + channel) * n
-            came: list[np.ndarray] = []  # of each earlier step, by rank: the transfers that arrived
+            came: list[np.ndarray] = []  # for each earlier step, by rank: the transfers that arrived
             for d in reversed(distances) if gather else distances:
                 v = np.arange(0, n - d, 2 * d)  # positions in a tree that send to v + d (gather), or receive from there
                 src, dst = (ranks, (ranks + d) % n) if gather else ((ranks + d) % n, ranks)

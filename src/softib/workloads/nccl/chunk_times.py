@@ -1,5 +1,5 @@
-"""Time of each transfer of a collective outside the network, chunk by chunk: the parts of a hop from
-:mod:`softib.workloads.nccl.law`, assigned to the rows of a plan."""
+"""The time of each transfer of a plan that is not spent in the network: latencies, and filling of slices, by the
+formulae of :mod:`softib.workloads.nccl.law`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["inside_us", "sent_gbytes", "slice_us"]
 
 STORED = (Algorithm.RING, Algorithm.TREE)
-"""Algorithms whose proxies send hops between nodes slice by slice, as in the law."""
+"""Algorithms in which the proxy sends a chunk to another node slice by slice, as the law assumes."""
 
 
 def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:

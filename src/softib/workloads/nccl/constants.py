@@ -34,13 +34,14 @@ class Collective(StrEnum):
 
 
 class Algorithm(StrEnum):
-    """NCCL_ALGO, and ``p2p``: grouped sends and receives."""
+    """The values of NCCL_ALGO, and ``p2p`` for grouped sends and receives."""
 
     TREE, RING, COLLNET, NVLS, NVLS_TREE, PAT, P2P = "tree", "ring", "collnet", "nvls", "nvls-tree", "pat", "p2p"
 
 
 class Protocol(StrEnum):
-    """NCCL_PROTO: LL has a flag for each 4 bytes, LL128 a flag in each 128 bytes, Simple a flag for each slice."""
+    """The values of NCCL_PROTO. LL has a flag for each 4 bytes of data, LL128 one in each 128 bytes, Simple one for
+    each slice."""
 
     LL, LL128, SIMPLE = "ll", "ll128", "simple"
 
@@ -70,22 +71,22 @@ Three = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Release:
-    """One release.
+    """Constants of one release of NCCL.
 
-    * ``base``: µs of LL, LL128, Simple by algorithm.
-    * ``nvlink`` and ``net``: µs per hop.
+    * ``base``: by algorithm, basic latency in µs with LL, LL128 and Simple.
+    * ``nvlink`` and ``net``: latency in µs of a hop over NVLink, and over the network.
     * ``ll_nvlink``: factor on an LL hop inside a node if there are several nodes.
     * ``ll_share``: share of a ring's bandwidth that LL gets.
-    * ``ll_share_inside``: the same of all-gather, reduce-scatter and broadcast inside a node.
-    * ``tree_bw``: GB/s of a channel by GPU and nodes (1, 2, more).
-    * ``ll128_bw``: GB/s of a channel with LL128 by GPU, ``ll128_of``: the same by collective, in releases that
+    * ``ll_share_inside``: this share for all-gather, reduce-scatter and broadcast inside a node.
+    * ``tree_bw``: GB/s of a tree's channel, by GPU and by number of nodes (1, 2, more).
+    * ``ll128_bw``: GB/s of a channel with LL128, by GPU; ``ll128_of``: this rate by collective, in releases that
       distinguish collectives.
-    * ``ll_max``: GB/s of all channels by GPU (1 node), or by processor (2, more).
-    * ``plateau``: factor on a large ring's latency.
-    * ``overhead``: a ring's hop takes at least the network's posting time.
-    * ``old``: a release like 2.8.4. It counts channels before they are doubled, allows at most 235 GB/s on an A100,
-      and uses NVLink's faster speed for trees on two nodes. It runs a tree with LL and Simple up, then down; later
-      releases do both at once.
+    * ``ll_max``: GB/s of all channels with LL; on 1 node by GPU, on 2 or more by processor.
+    * ``plateau``: factor on the latency of a large ring.
+    * ``overhead``: whether a ring's hop takes at least the time to post a network operation.
+    * ``old``: whether the release is like 2.8.4. Such a release counts channels before they are doubled, allows at most
+      235 GB/s on an A100, and uses NVLink's faster speed for trees on two nodes. It runs a tree with LL and Simple up,
+      then down; later releases do both at once.
     """
 
     name: str
@@ -188,20 +189,20 @@ TREE_CORRECTION = {
         _SIMPLE_CORRECTION,
     ),
 }
-"""Share of a tree's bandwidth at 64, 128 … bytes, for LL, LL128 and Simple."""
+"""Share of its bandwidth that a tree reaches at 64, 128, … bytes, with LL, LL128 and Simple."""
 
 
 def release_of(version: str, gpu: int) -> Release:
     """Return the release whose constants are used for NCCL ``version`` (for example 2.19.3) on
-    a GPU of row ``gpu`` of its tables: the nearest one that supports the GPU."""
+    a GPU of row ``gpu`` of its tables: the nearest release that supports the GPU."""
     minor = int(version.split(".")[1])
     old, new = RELEASES["2.8"], RELEASES["2.30"]
     return old if gpu < len(old.tree_bw) and 2 * minor <= 8 + 30 else new
 
 
 def busbw_factor(collective: Collective, ranks: int) -> float:
-    """Return the ratio of bytes on the busiest link to bytes of the collective: bus bandwidth over
-    algorithm bandwidth (nccl-tests, PERFORMANCE.md)."""
+    """Return bus bandwidth divided by algorithm bandwidth: the bytes on the busiest link, divided by the bytes of the
+    collective (nccl-tests, PERFORMANCE.md)."""
     if collective == Collective.ALL_REDUCE:
         return 2 * (ranks - 1) / ranks
     return 1.0 if collective in (Collective.BROADCAST, Collective.SEND_RECV) else (ranks - 1) / ranks

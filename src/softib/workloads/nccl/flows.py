@@ -1,5 +1,5 @@
-"""A collective as flows: all data that one adapter sends to another is one flow. On an idle fabric,
-the flows together take the time of the law."""
+"""A collective as flows: all data that one adapter sends to another is one flow. On an idle fabric, the flows take the
+time that :mod:`softib.workloads.nccl.law` predicts."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 __all__ = ["MOST_OCTETS", "Flows", "adapter_of", "flows_of"]
 
 MOST_OCTETS = 1 << 30
-"""Bytes of one message: longer flows are several messages of one connection."""
+"""Largest message in bytes: a longer flow is several messages of one connection."""
 
 
 @dataclass(frozen=True)
 class Flows:
-    """All flows begin ``begin_us`` after the collective, which is launch time and the latency of
-    all hops. If there are no flows, this is the time of the whole collective. Columns by message:
-    ``src`` and ``dst``, rows of adapters; ``size`` bytes; ``connection``, whose messages are sent
-    one after another; ``rate_gbps``, the static rate."""
+    """All flows begin ``begin_us`` after the collective begins; this is launch time plus the latency of all hops. If
+    there are no flows, ``begin_us`` is the time of the whole collective. Columns by message: ``src`` and ``dst``, rows
+    of adapters; ``size`` bytes; ``connection``, whose messages are sent one after another; ``rate_gbps``, the static
+    rate."""
 
     begin_us: float
     src: np.ndarray
@@ -39,7 +39,7 @@ class Flows:
     rate_gbps: np.ndarray
 
     def slower(self, times: float) -> Flows:
-        """Return the same flows with a share of their rates."""
+        """Return the same flows with their rates divided by ``times``."""
         return replace(self, rate_gbps=self.rate_gbps / times)
 
 
@@ -99,8 +99,8 @@ def _edges(run: Run, work: Work) -> AdapterTraffic:
 
 
 def adapter_of(run: Run, ranks: np.ndarray, channel: np.ndarray) -> np.ndarray:
-    """Return the adapter that a rank uses: the rail of the channel; for sends and receives, and
-    shares of an NVSwitch, that of its GPU."""
+    """Return the adapter that each rank uses. It is the adapter of the channel's rail; for sends and receives, and for
+    shares of an NVSwitch, the adapter of the rank's GPU."""
     ranks = np.minimum(ranks, run.nodes * run.machine.gpus - 1)
     if run.by.algorithm in (Algorithm.RING, Algorithm.TREE, Algorithm.PAT):
         return np.asarray(run.adapters[ranks // run.machine.gpus, channel % run.machine.nics])

@@ -1,6 +1,6 @@
-"""GPUDirect RDMA: the path between a GPU and its adapter, and its cost. An adapter reads and writes
-a GPU's memory with peer-to-peer DMA. This reaches the rate of the link only below a common PCIe
-switch; through a root complex, between processors, or through host memory it is slower.
+"""GPUDirect RDMA: the path between a GPU and its adapter, and what the path costs. An adapter reads and writes a GPU's
+memory with peer-to-peer DMA. This reaches the rate of the link only if both are below one PCIe switch; through a root
+complex, between processors, or through host memory it is slower.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def dma_share(level: str, v: Section) -> float:
 
 
 def dma_us(level: str, v: Section) -> float:
-    """Return the µs that a hop between nodes takes longer than between GPUs at their adapter's PCIe switch."""
+    """Return by how many µs a hop between nodes is slower than a hop between GPUs that share a PCIe switch with their
+    adapters."""
     if level == "pix":
         return 0.0
     return 2 * v["bounce"] if level == "off" else v[f"gpudirect_{level}"]

@@ -1,5 +1,4 @@
-"""A job of a workload file as a collective on adapters, and the figures that nccl-tests prints of
-it."""
+"""An NCCL job on the adapters of hosts, and the figures that nccl-tests would print for it."""
 
 from __future__ import annotations
 
@@ -35,13 +34,14 @@ __all__ = [
 
 NONE = np.zeros(0)
 FASTER = 0.8
-"""Results mention a faster choice if it takes less than this share of the time of NCCL's choice."""
+"""Results mention a faster algorithm and protocol if they take less than this share of the time of NCCL's choice."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """``machine`` on ``adapters`` int64[nodes, nics], rows of the hosts; ``link_gbps``: rate of
-    their fastest link (infinite if unknown); ``assumed``: the user did not name the machine."""
+    """A machine on hosts: ``machine``, and its ``adapters`` int64[nodes, nics] as rows of the hosts. ``link_gbps``:
+    rate of their fastest link (infinite if unknown); ``assumed``: whether the machine is assumed because the user named
+    none."""
 
     machine: Machine
     adapters: np.ndarray
@@ -53,21 +53,21 @@ NOT_TAKEN = ("opcode", "transport", "receives", "repost", "rate", "seed")
 
 
 def fastest_link(link_gbps: np.ndarray, rows: np.ndarray) -> float:
-    """Return the data rate of the fastest link of ``rows``; 0: a rate is unknown."""
+    """Return the data rate of the fastest link of ``rows``; 0 if the rate of any of them is unknown."""
     links = link_gbps[rows] if len(link_gbps) else np.zeros(1)
     return float(links.max(initial=0.0)) if (links > 0).all() else 0.0
 
 
 def assumed_machine(link_gbps: np.ndarray, rows: np.ndarray) -> Machine:
-    """Return the node assumed for a job on ``rows`` that names no machine."""
+    """Return the node that is assumed for a job on ``rows`` if the job names no machine."""
     return machine_of_links(fastest_link(link_gbps, rows))
 
 
 def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> Placed:
-    """Return the node that ``job`` describes and its adapters among ``rows`` of the hosts. Missing
-    options come from the vendor's node with links of this rate, and adapters are not faster than their
-    links. ``link_gbps`` float64 by host: data rates of links (0 or absent if unknown). Raises
-    :class:`UnknownName`, and :class:`InputError` if the adapters are not whole nodes."""
+    """Return the node that ``job`` describes, and its adapters among ``rows`` of the hosts. Options that are not given
+    are those of the vendor's node with links of this rate. The rate of adapters is limited to that of their links.
+    ``link_gbps`` float64 by host: data rates of links (0 or absent if unknown). Raises :class:`UnknownName`, and
+    :class:`InputError` if the adapters are not whole nodes."""
     given = sorted(set(NOT_TAKEN) & job.model_fields_set)
     if given:
         raise InputError(f"{job.pattern} has no option {given[0]}: NCCL determines the messages")  # type: ignore[attr-defined]
@@ -86,7 +86,7 @@ def machine_of_job(job: Gpus, names: tuple[str, ...], rows: np.ndarray, link_gbp
 def placed_on(
     machine: Machine, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, nics: int | None = None
 ) -> Placed:
-    """Return ``machine`` with the adapters ``rows`` of the hosts, which are not faster than their links;
+    """Return ``machine`` on the adapters ``rows`` of the hosts; the rate of adapters is limited to that of their links.
     ``nics`` as in a job. Raises :class:`InputError` if they are not whole nodes."""
     link = fastest_link(link_gbps, rows)
     adapters = nodes_of(names, rows, nics)
@@ -99,8 +99,8 @@ def placed_on(
 
 
 def _domains(adapters: np.ndarray, machine: Machine) -> np.ndarray:
-    """Return the adapters of NVLink domains of ``machine.hosts`` hosts (a single, smaller domain if
-    there are fewer hosts)."""
+    """Return the adapters of each NVLink domain of ``machine.hosts`` hosts. If there are fewer hosts, they are a
+    single, smaller domain."""
     hosts = min(machine.hosts, len(adapters))
     if len(adapters) % hosts:
         raise InputError(
@@ -137,8 +137,8 @@ def part_of_job(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: 
 def figures_of(
     job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, took_us: float
 ) -> dict[str, Any]:
-    """Return the figures of nccl-tests: algorithm and bus bandwidth in GB/s (nccl-tests,
-    PERFORMANCE.md), and machine, algorithm, protocol, channels."""
+    """Return algorithm and bus bandwidth in GB/s as in nccl-tests (PERFORMANCE.md there), and the machine, algorithm,
+    protocol and number of channels."""
     run = run_of(job, names, rows, link_gbps)
     ranks = run.nodes * run.machine.gpus
     algbw = job.size / (took_us * 1e3) if took_us > 0 else 0.0
@@ -169,8 +169,8 @@ def slower_adapters(device_text: str, machine: Machine, link_gbps: float) -> lis
 
 def notes_of(job: Nccl, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray) -> list[str]:
     """Return notes on adapters that are slower than the links, and on an algorithm and protocol
-    that would be much faster than NCCL's choice on an idle network. NCCL uses the fastest one in
-    its tuning model, which can be wrong, so a larger size may take less time than a smaller one."""
+    that would be much faster than NCCL's choice on an idle network. NCCL uses the combination that is fastest in its
+    tuning model. The model can be wrong, so a larger size may take less time than a smaller one."""
     run = run_of(job, names, rows, link_gbps)
     slower = slower_adapters(job.pattern_name, run.machine, run.link_gbps)
     if job.algorithm or job.protocol:

@@ -1,8 +1,8 @@
-"""Time of a collective on an unloaded network: launch, the hops of one piece of data (fill and
-drain), and then the chunks, one after another, at the rate of a channel. NCCL's own model has the
-same form. It lacks launch and host overhead, the division into chunks and channels (a small
-collective uses few of them), each channel's share of a NIC, and the time in which LL checks its
-flags. The parameters are in section ``nccl`` of ``parameters.yaml``.
+"""The law: a formula for the time of a collective on an idle network. It is the sum of launch time, the hops of one
+piece of data (filling and draining the pipeline), and the chunks, one after another, at the rate of a channel. NCCL's
+tuning model has the same form, but lacks launch and host overhead, the division into chunks and channels (a small
+collective uses few of them), each channel's share of a NIC, and the time in which LL checks its flags. The parameters
+are in section ``nccl`` of ``parameters.yaml``.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ SWITCHED = (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET)
 LEAST_LINES = 512
 """Bytes that the smallest number of LL threads (64) moves at once."""
 LL_AMD = 22.5 / 39.0
-"""Ratio of LL bandwidth between nodes with AMD processors to that with Intel processors (llMaxBws
-of NCCL, two nodes)."""
+"""LL bandwidth between nodes with AMD processors, divided by that with Intel processors (NCCL's llMaxBws for two
+nodes)."""
 BROADCAST_THREADS = 192 / 640
-"""Share of a channel's threads that send results down a tree with LL and LL128 while the others
-reduce (NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4); at the root all threads do both."""
+"""In a tree with LL or LL128, the share of a channel's threads that send results down the tree while the others reduce
+(NCCL_LL128_SPLIT, src/include/devcomm.h of 2.8.4). At the root, all threads do both."""
 SLICES = 2
 """Slices of a chunk of a ring with Simple (ALLREDUCE_CHUNKSTEPS over
 ALLREDUCE_SLICESTEPS, src/include/collectives.h)."""
@@ -59,8 +59,8 @@ ICRC 4, VCRC 2 and 40 of the first packet of a message."""
 
 @dataclass(frozen=True)
 class Hops:
-    """``launch``: µs before the first data; ``inside`` and ``across``: µs of latency of a hop over
-    NVLink and over the network."""
+    """Latencies in µs: ``launch`` until the first data is sent, ``inside`` of a hop over NVLink, ``across`` of a hop
+    over the network."""
 
     launch: float
     inside: float
@@ -77,14 +77,14 @@ def nic_gbytes(m: Machine, v: Section) -> float:
 
 
 def adapter_gbytes(m: Machine, v: Section) -> float:
-    """Return GB/s of payload that all channels of one NIC reach together: a share of the link, or the
-    rate measured between GPUs."""
+    """Return GB/s of payload that all channels of one NIC reach together: a share of the link's rate, or the measured
+    rate between GPUs."""
     return nic_gbytes(m, v) * (1.0 if m.gpu_nic_gbps else v["nic_share"])
 
 
 def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -> Hops:
-    """Return the latencies of one hop, NCCL's constants times a measured factor, and the launch time
-    with this number of channels."""
+    """Return the latencies of one hop (NCCL's constants, times a measured factor), and the launch time with
+    ``channels`` channels."""
     i = ORDER.index(by.protocol)
     a = Algorithm.RING if by.algorithm == Algorithm.P2P else by.algorithm
     r = RELEASES["2.8"] if a in RELEASES["2.8"].base else RELEASES["2.30"]
@@ -102,8 +102,8 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
 
 
 def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
-    """Return GB/s of payload of one channel inside a node (limited by its threads and its share of
-    NVLink) and between nodes (also by its share of a NIC)."""
+    """Return two rates of one channel in GB/s of payload: inside a node (limited by its threads and its share of
+    NVLink), and between nodes (also limited by its share of a NIC)."""
     if by.algorithm == Algorithm.P2P:  # all channels serve peers one after another
         return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, adapter_gbytes(m, v))
     threads = threads_gbytes(by, m, nodes, v) * (BROADCAST_THREADS if split(by) else 1.0)
@@ -117,7 +117,7 @@ def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tupl
 
 
 def line_us(by: Choice, size: int, m: Machine, nodes: int, v: Section) -> float:
-    """Return the additional µs of a step of a ring with LL for its data."""
+    """Return the µs that the data of a ring's step with LL takes in addition to the latency."""
     if by.protocol != Protocol.LL or by.algorithm != Algorithm.RING:
         return 0.0
     return v["ll_line"] * min(1.0, size / (ranks_of(by, m, nodes) * LEAST_LINES))
@@ -129,9 +129,8 @@ def split(by: Choice) -> bool:
 
 
 def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
-    """Return GB/s of payload that all threads of a channel move, by GPU from NCCL's tables: LL
-    llMaxBws inside a node, LL128 a share of perChMaxRingLL128Bws, Simple perChMaxTreeBws inside a
-    node."""
+    """Return GB/s of payload that all threads of a channel move. The values by GPU come from NCCL's tables: for LL,
+    llMaxBws inside a node; for LL128, a share of perChMaxRingLL128Bws; for Simple, perChMaxTreeBws inside a node."""
     r, gpu = RELEASES["2.30"], m.gpu.index
     if by.protocol == Protocol.LL:
         return r.ll_max[gpu][0] / m.gpu.channels * (LL_AMD if m.amd and nodes > 1 else 1.0)
@@ -140,18 +139,17 @@ def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
 
 def filled_us(octets: float, share: float, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
     """Return the µs in which ``share`` of a channel's threads fill a slice of ``octets`` bytes for
-    the proxy. This is in addition to the latency of a hop, which with LL128 includes the data that
+    the proxy. The time is in addition to the latency of a hop; with LL128 this latency already includes the data that
     the threads hold."""
     held = work.threads * share * LL128_OCTETS if by.protocol == Protocol.LL128 else 0.0
     return max(0.0, octets - held) / (threads_gbytes(by, m, nodes, v) * share * 1e3)
 
 
 def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """Return µs in which the ``hops`` between nodes of one chunk are filled. The proxy sends a
-    slice when it is complete, so the filling threads and the NIC work one after the other. With LL
-    and LL128 a chunk is one slice; with Simple a ring's chunk has two. In a split tree the slice is
-    filled by the reducing threads on the way up, by all threads at the root, and by the sending
-    threads on the way down."""
+    """Return the µs in which threads fill the slices of one chunk on all its ``hops`` between nodes. The proxy sends a
+    slice only when it is complete, so the threads and the NIC work one after the other. With LL and LL128, a chunk is
+    one slice; with Simple, a ring's chunk has two slices. In a split tree the slice is filled by the reducing threads
+    on the way up, by all threads at the root, and by the sending threads on the way down."""
     if hops == 0:
         return 0.0
     nic = nic_share(by, m, work, v)
@@ -166,9 +164,8 @@ def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work:
 
 
 def _inside_octets(by: Choice, work: Work, hops: int) -> int:
-    """Return the bytes of one chunk that pass the ``hops`` inside nodes one after another. Usually
-    these are whole chunks. In a tree, LL128 forwards line by line, and LL forwards the data that
-    all threads hold."""
+    """Return the bytes of one chunk that pass its ``hops`` inside nodes one after another. Usually every hop passes the
+    whole chunk. In a tree, LL128 forwards line by line, and LL forwards the data that all threads hold."""
     first = work.chunks[0][0]
     if by.algorithm != Algorithm.TREE or by.protocol == Protocol.SIMPLE:
         return hops * first
@@ -177,16 +174,16 @@ def _inside_octets(by: Choice, work: Work, hops: int) -> int:
 
 
 def held_octets(by: Choice, work: Work) -> int:
-    """Return the bytes that the threads which send a tree's results down hold at once; a hop
-    forwards this unit. 0 with LL128, where the latency of a hop includes them."""
+    """Return the bytes held at once by the threads that send results down a tree; a hop forwards data in units of this
+    size. Returns 0 with LL128, because the latency of a hop includes these bytes."""
     if by.protocol == Protocol.LL128:
         return 0
     return round(work.threads * LL_OCTETS * (BROADCAST_THREADS if split(by) else 1.0))
 
 
 def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
-    """Return the latency of an operation in switches that reduce, where pieces do not wait for each
-    other; 0 for other algorithms."""
+    """Return the latency in µs of an operation in switches that reduce; there, pieces of data do not wait for each
+    other. 0 for other algorithms."""
     if by.algorithm not in SWITCHED:
         return 0.0
     (inside, across), _, _ = _shape(Collective.ALL_REDUCE, by, m, nodes)
@@ -196,7 +193,8 @@ def switched_us(by: Choice, m: Machine, nodes: int, hops: Hops) -> float:
 def _switched_gbytes(by: Choice, m: Machine) -> float:
     """Return GB/s of a collective over NVLink. NVLS: a GPU sends all its data to the
     NVSwitch, receives 1/n of the sum, returns that and receives the whole sum, at NCCL's
-    efficiency. CollNet: the GPUs send all but their own part to each other's adapters, and back."""
+    efficiency. CollNet: each GPU sends all parts except its own to the GPUs of the other adapters, and receives the
+    results from them."""
     if by.algorithm == Algorithm.COLLNET:
         return m.gpu.nvlink_gbytes * m.gpus / max(2 * (m.gpus - 1), 1)
     return m.gpu.nvlink_gbytes * NVLS_SHARE[m.gpu.index] / (1 + 1 / m.gpus)
@@ -208,16 +206,16 @@ def nic_share(by: Choice, m: Machine, work: Work, v: Section) -> float:
 
 
 def busiest_gbytes(collective: Collective, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """Return GB/s of payload of a connection between nodes while all connections of the busiest NIC
-    are active; in a tree, that NIC sends to and receives from two children."""
+    """Return GB/s of payload of a connection between nodes while all connections of the busiest NIC are active. In a
+    tree, the busiest NIC sends to two children and receives from two."""
     return min(rates_of(by, m, nodes, work, v)[1], nic_share(by, m, work, v) / _shape(collective, by, m, nodes)[2])
 
 
 def predicted_us(
     collective: Collective, by: Choice, size: int, machine: Machine, nodes: int, values: Section | None = None
 ) -> float:
-    """Return µs of ``size`` bytes on ``nodes`` machines; size as in nccl-tests (all-gather
-    and reduce-scatter: of the whole vector)."""
+    """Return the predicted time in µs of a collective of ``size`` bytes on ``nodes`` machines. ``size`` is counted as
+    in nccl-tests: for all-gather and reduce-scatter it is that of the whole vector."""
     v = machine.values if values is None else values
     work = work_of(collective, by, size, machine, nodes)
     hops, (inside, across) = hops_of(by, machine, nodes, v, work.channels), rates_of(by, machine, nodes, work, v)
@@ -237,8 +235,8 @@ def predicted_us(
 def host_us(collective: Collective, machine: Machine, nodes: int, values: Section | None = None) -> float:
     """Return µs of processor time until a process has launched a collective on all its GPUs, one
     after another (``machine.per_process``). If programs launch collectives back to back, as
-    nccl-tests does, the GPUs run one while the processor launches the next, so each takes the
-    longer of the two times."""
+    nccl-tests does, the GPUs run one collective while the processor launches the next, so a collective takes the longer
+    of the two times."""
     v = machine.values if values is None else values
     peers = (
         machine.gpus * nodes if collective == Collective.ALL_TO_ALL else 1 if collective == Collective.SEND_RECV else 0
@@ -270,9 +268,8 @@ def ranks_of(by: Choice, m: Machine, nodes: int) -> int:
 
 
 def _shape(collective: Collective, by: Choice, m: Machine, nodes: int) -> tuple[tuple[int, int], float, float]:
-    """Return three values: (hops inside nodes, hops between nodes) of one chunk; chunks on a
-    connection for each chunk of a loop; connections that share a channel's part of the busiest
-    NIC."""
+    """Return three values: (hops inside nodes, hops between nodes) of one chunk; number of chunks that a connection
+    carries for each chunk of a loop; number of connections that share a channel's part of the busiest NIC."""
     ranks, a = m.gpus * nodes, by.algorithm
     between = 0 if nodes == 1 else nodes - 1
     depth = max(nodes - 1, 0).bit_length()

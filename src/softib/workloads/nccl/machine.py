@@ -17,11 +17,11 @@ from softib.workloads.trust import Dataset
 __all__ = ["CPUS", "GPUS", "MACHINES", "Gpu", "Machine", "machine_of", "machine_of_links"]
 
 CPUS = ("amd", "intel", "arm")
-"""NCCL's tables distinguish AMD's processors from all others."""
+"""Vendors of processors. (NCCL's tables distinguish only AMD from all others.)"""
 SEARCHED_SPEEDS = (240, 180, 120, 96, 48, 40, 30, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2)
-"""GB/s of a channel tried by NCCL's search, the fastest first (src/graph/search.cc)."""
+"""Rates of a channel in GB/s that NCCL's topology search tries, the fastest first (src/graph/search.cc)."""
 DOUBLED_FROM = 48
-"""The speed above 45 GB/s that the search tries on Hopper."""
+"""From Hopper on, rate of a channel in GB/s from which NCCL doubles the number of channels again."""
 MAX_GPUS = 1024
 
 
@@ -30,16 +30,16 @@ class Gpu:
     """One GPU model.
 
     * ``index``: row of NCCL's tables (Volta, Ampere, Hopper, Blackwell).
-    * ``nvlink_gbytes``: GB/s of all NVLinks in one direction, as NCCL counts them (links times SM70_NVLINK_BW …,
-      src/graph/topo.h).
+    * ``nvlink_gbytes``: GB/s of all NVLinks in one direction, as NCCL computes it: the number of links times
+      SM70_NVLINK_BW etc. (src/graph/topo.h).
     * ``channels``: number of channels of a ring inside a node.
     * ``nvls``: whether NVSwitch can reduce.
-    * ``pcie_gbytes``: GB/s of its 16 lanes of PCIe, as NCCL counts them (12 for the third generation, PCI_WIDTH in
-      src/graph/topo.h, and twice as much for each later one).
+    * ``pcie_gbytes``: GB/s of its 16 lanes of PCIe, as NCCL computes it: 12 for the third generation (PCI_WIDTH in
+      src/graph/topo.h), and twice as much for each later generation.
     * ``tflops``: rate of dense bf16 (V100: fp16) in the vendor's data sheet.
-    * ``multiprocessors``, ``memory_gbytes`` (GB/s, of the A100 with 80 GB) and ``memory_gb`` (size of the memory; V100:
-      that of DGX-1's later version) are also from the data sheet.
-    * ``pci``: numbers of vendor and device in the PCI ID list.
+    * ``multiprocessors``, ``memory_gbytes`` (memory bandwidth in GB/s; A100: that of the model with 80 GB) and
+      ``memory_gb`` (size of the memory; V100: that of the later DGX-1) are also from the data sheet.
+    * ``pci``: PCI IDs of vendor and device.
     * ``ll128``: whether the library uses LL128 by default.
     """
 
@@ -84,15 +84,15 @@ GPUS = {
 class Machine:
     """One node.
 
-    * ``gpus``: number of GPUs, of model ``gpu``.
+    * ``gpus``: number of GPUs; all are of the model ``gpu``.
     * ``nics``: number of adapters, whose links have the data rate ``nic_gbps``.
     * ``cpu``: the processor's vendor.
     * ``gpudirect``: a key of :data:`GPUDIRECT`.
     * ``sharp``: whether the switches reduce.
     * ``gpu_nic_gbps``: measured rate between GPUs and one adapter in one direction (0: it follows from the
       link and ``gpudirect``).
-    * ``per_process``: GPUs that one process drives (nccl-tests' ``-g``).
-    * ``hosts``: hosts whose GPUs share one NVLink domain, which is NCCL's node.
+    * ``per_process``: number of GPUs that one process drives (nccl-tests' ``-g``).
+    * ``hosts``: number of hosts in one NVLink domain; NCCL treats the domain as a node.
     * ``constants``: parameters of section ``nccl`` that were fitted to measurements of this machine.
     * ``measured``: these measurements.
     """
@@ -141,7 +141,7 @@ class Machine:
 
     @property
     def ll128(self) -> bool:
-        """Return whether NCCL allows LL128 between nodes: only below a common PCIe switch."""
+        """Return whether NCCL allows LL128 between nodes: only if GPU and NIC are below one PCIe switch."""
         return self.gpudirect == "pix" and self.gpu.ll128
 
     @property
@@ -159,8 +159,8 @@ class Machine:
         return self.but(gpus=gpus, nics=nics, per_process=min(self.per_process, gpus))
 
     def nic_of(self, gpu: int) -> int:
-        """Return the NIC that GPU number ``gpu`` of the node uses: the nearest, with an equal number
-        of GPUs for each NIC."""
+        """Return the NIC that GPU number ``gpu`` of the node uses. Each NIC is used by the same number of GPUs, which
+        are the nearest ones."""
         return gpu * self.nics // self.gpus if self.gpus >= self.nics else gpu * (self.nics // self.gpus)
 
     def one_order(self, nodes: int) -> bool:
@@ -170,9 +170,9 @@ class Machine:
         return nodes > 1 and self.nics == 1
 
     def channels(self, nodes: int) -> int:
-        """Return the channels of a communicator: rings of the search, doubled as in NCCL, and doubled
-        again from Hopper on if a ring is faster than 45 GB/s (src/graph/connect.cc), at most 32. That
-        needs fewer than eight GPUs of a node, or links faster than Hopper's."""
+        """Return the number of channels of a communicator, at most 32: the rings that the search finds, doubled as in
+        NCCL, and doubled again from Hopper on if a ring is faster than 45 GB/s (src/graph/connect.cc). A ring is that
+        fast only with fewer than eight GPUs in a node, or with links faster than Hopper's."""
         if nodes == 1:
             return self.gpu.channels
         rings = min(self.nics, 16)
@@ -203,17 +203,16 @@ MACHINES = {
         Machine("mi300x", GPUS["MI300X"], 8, 8, 400.0, cpu="amd"),
     )
 }
-"""Machines by name: the vendors' data sheets."""
+"""Name → machine, as in the vendor's data sheet."""
 BY_GPU = {m.gpu.name.lower(): m for m in MACHINES.values()}
-"""A GPU's name alone means the vendor's node."""
+"""GPU name → the vendor's node with this GPU."""
 BY_LINK = ((100.0, "dgx-1"), (200.0, "dgx-a100"), (400.0, "dgx-h100"))
-"""The fastest links (Gb/s) for which each machine is assumed: the vendor's node with adapters of that
-generation. For faster links than the last it is dgx-b300."""
+"""(Gb/s, machine): the machine is assumed for links of up to this rate; it is the vendor's node with adapters of that
+generation. For links faster than the last entry, dgx-b300 is assumed."""
 
 
 def machine_of(name: str) -> Machine:
-    """Return the machine ``name``, which may also be the name of its GPU or of a machine
-    file. Raises :class:`UnknownName`."""
+    """Return the machine called ``name``; ``name`` may also be a GPU or a machine file. Raises :class:`UnknownName`."""
     from softib.workloads.machine_file import is_machine_file, read_machine
 
     if is_machine_file(name):
@@ -225,7 +224,7 @@ def machine_of(name: str) -> Machine:
 
 
 def machine_of_links(gbps: float) -> Machine:
-    """Return the machine assumed for links of ``gbps`` (0: unknown, dgx-h100)."""
+    """Return the machine that is assumed for links of ``gbps``; dgx-h100 if the rate is unknown (0)."""
     if gbps <= 0:
         return MACHINES["dgx-h100"]
     return MACHINES[next((name for most, name in BY_LINK if gbps <= most * 1.01), "dgx-b300")]

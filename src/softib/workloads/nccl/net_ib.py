@@ -1,10 +1,10 @@
-"""NCCL's IB transport (its ``transport/net_ib``): a collective on the adapters of a fabric.
-Transfers between nodes are messages on queue pairs; all other transfers are time on connections of
-the GPU. Each connection of a channel moves one chunk after another (NVLink: a separate processor;
-network: a queue pair). A hop inside a node takes its latency and the time of its bytes. A hop
-between nodes begins when the sender's proxy has posted it: NCCL's latency of a hop less the latency
-of the network. Its rate is at most that of the channel (the static rate of its queue pair) and, if
-the fabric's links are faster than the machine's adapters, its share of an adapter.
+"""A collective on the adapters of a fabric, as with NCCL's InfiniBand transport (``transport/net_ib``). Transfers
+between nodes are messages on queue pairs. All other transfers are only computing time of the GPUs' connections. Each
+connection of a channel moves one chunk after another, so it is a queue pair, or, over NVLink, a separate processor. A
+hop inside a node takes its latency and the time of its bytes. A hop between nodes begins when the sender's proxy has
+posted it; the delay until then is NCCL's latency of a hop minus the latency of the network. Its rate is at most that of
+the channel (the static rate of its queue pair) and, if the fabric's links are faster than the machine's adapters, its
+share of an adapter.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ __all__ = ["Run", "chunk_part", "flow_part", "nodes_of", "part_of"]
 @dataclass(frozen=True)
 class Run:
     """A collective to run: ``adapters`` int64[nodes, nics], rows of the hosts. ``values``:
-    parameters. ``link_gbps``: data rate of the fastest link of an adapter (infinite: unknown). A
-    link that is not faster than the adapter shares its rate among connections by itself."""
+    parameters. ``link_gbps``: data rate of the fastest link of an adapter (infinite: unknown). If it exceeds the rate
+    of the adapter, connections have static rates; otherwise the link limits them."""
 
     collective: Collective
     by: Choice
@@ -85,7 +85,7 @@ class Run:
 
 
 def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.ndarray:
-    """Return the adapters of each node, int64[nodes, nics], of ``rows`` of the hosts. Adapters
+    """Return the adapters of each node (int64[nodes, nics]) among ``rows`` of the hosts. Adapters
     whose names begin with the same node (``node-001 mlx5_0``, ``node-001[2]``) belong to it; nodes
     with fewer adapters than others (management hosts) take no part. With ``nics``, a node is this
     number of consecutive rows. Raises :class:`InputError` if the rows are not whole nodes.
@@ -106,7 +106,8 @@ def nodes_of(names: tuple[str, ...], rows: np.ndarray, nics: int | None) -> np.n
 
 
 def part_of(run: Run, detail: str = "auto") -> JobMessages:
-    """Return the messages of ``run``: one flow per connection (``auto``, ``flows``), or every chunk."""
+    """Return the messages of ``run``: one flow per connection (``detail`` ``auto`` or ``flows``), otherwise every
+    chunk."""
     if detail == "chunks" and _largest(run) > MOST_OCTETS:
         raise InputError(
             f"nccl-{run.collective}: a rank sends {_largest(run):,} bytes to another, which is more than "
@@ -118,7 +119,7 @@ def part_of(run: Run, detail: str = "auto") -> JobMessages:
 
 
 def _over_trees(run: Run) -> bool:
-    """Return whether the switches between nodes reduce."""
+    """Return whether the collective uses reductions in the switches between nodes."""
     return run.nodes > 1 and (
         run.by.algorithm == Algorithm.COLLNET or (run.by.algorithm == Algorithm.NVLS and run.machine.sharp)
     )
@@ -126,8 +127,8 @@ def _over_trees(run: Run) -> bool:
 
 def _tree_part(run: Run) -> JobMessages:
     """Return an all-reduce over the aggregation tree of each rail, each with an equal share of the bytes. It begins
-    after launch, NVLink and the latency of the whole operation (the law counts the latter together with the network's
-    latency). A GPU sends to its adapter at most at the rate of all its channels."""
+    after the launch, the transfers over NVLink, and the latency of the whole operation, which in the law includes the
+    latency of the network. A GPU sends to its adapter at most at the rate of all its channels."""
     m, v, work = run.machine, run.values, run.work
     _, across = rates_of(run.by, m, run.nodes, work, v)
     rate = min(across * max(1, -(-work.channels // m.nics)), adapter_gbytes(m, v))
@@ -147,8 +148,8 @@ def _tree_part(run: Run) -> JobMessages:
 
 
 def _launched(run: Run, part: JobMessages) -> JobMessages:
-    """Return ``part`` such that it ends no earlier than the launch of the collective on all GPUs of
-    a process (meanwhile these run the previous one)."""
+    """Return ``part``, delayed so that it does not end before the collective is launched on all GPUs of a process.
+    (While a process launches a collective, its GPUs run the previous one.)"""
     host = host_us(run.collective, run.machine, run.nodes, run.values)
     if run.machine.per_process == 1:
         return part
@@ -168,7 +169,7 @@ def _launched(run: Run, part: JobMessages) -> JobMessages:
 
 
 def _largest(run: Run) -> int:
-    """Return the bytes of the largest transfer: sends and receives are not divided into chunks here."""
+    """Return the bytes of the largest transfer. (Sends and receives are not divided into chunks here.)"""
     if run.by.algorithm != Algorithm.P2P:
         return 0
     return run.size // (run.machine.gpus * run.nodes) if run.collective == Collective.ALL_TO_ALL else run.size
@@ -215,9 +216,9 @@ def chunk_part(run: Run) -> JobMessages:
 
 
 def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, octets: np.ndarray) -> np.ndarray:
-    """Return GB/s of payload of the connection of each transfer. If links do not limit the
-    connections of an adapter to its rate, the rate is divided among them in proportion to their
-    bytes. For sends and receives, of which a GPU has a few in flight, the shares are equal."""
+    """Return GB/s of payload of each transfer's connection. If the links are faster than the adapter, the adapter's
+    rate is divided among its connections in proportion to their bytes. For sends and receives, of which a GPU has a few
+    in flight, the shares are equal."""
     m = run.machine
     if run.by.algorithm == Algorithm.P2P:
         at_once = 1  # in send-recv the last GPU of a node sends to the next node
@@ -229,8 +230,8 @@ def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, oct
 
 
 def _of_switches(run: Run, plan: Plan) -> np.ndarray:
-    """Add a row for each reducing switch: it has no host; its transfers are times of the
-    participating GPUs."""
+    """Return a host for each switch that reduces. It only fills the column, because a switch has no host: its transfers
+    are computing time of the GPUs."""
     return np.full(plan.extra, int(run.adapters[0, 0]))
 
 

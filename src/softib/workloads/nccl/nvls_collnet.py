@@ -14,13 +14,13 @@ from softib.workloads.nccl.work import STEPS, Work
 __all__ = ["collnet", "nvls", "through_tree"]
 
 IN_FLIGHT = STEPS
-"""Number of a channel's chunks in flight in an NVSwitch, limited by buffers of 8 steps (with a tree
-between nodes there is no limit)."""
+"""Largest number of a channel's chunks in flight in an NVSwitch, because buffers have 8 steps. (With a tree between
+nodes there is no such limit.)"""
 
 
 def collnet(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """CollNet direct: each GPU sends its part for a NIC to the GPU of that NIC, which sends it to
-    the aggregation tree of the rail, and back."""
+    """CollNet direct: each GPU sends the data for each NIC to the GPU of that NIC, which passes it to the aggregation
+    tree of the rail. Results return on the same way."""
     n, gpus = machine.gpus * nodes, machine.gpus
     rows = Rows(n, extra=machine.nics)
     first = np.arange(nodes) * gpus
@@ -43,9 +43,10 @@ def collnet(collective: Collective, work: Work, size: int, machine: Machine, nod
 
 
 def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """NVLS: the NVSwitch of a node reduces each GPU's share; between nodes the GPU of the share
-    continues over the aggregation tree of its rail, or the double binary tree; the switch sends the
-    result to all. Switches are ``n + node``, aggregation trees ``n + nodes + rail``."""
+    """NVLS: each GPU is responsible for a share of the data. The NVSwitch of a node reduces the share; the GPU then
+    continues between nodes over the aggregation tree of its rail, or over the double binary tree; and the NVSwitch
+    sends the result to all GPUs. In the plan, the NVSwitches have the numbers ``n + node``, aggregation trees ``n +
+    nodes + rail``."""
     n, gpus = machine.gpus * nodes, machine.gpus
     rows = Rows(n, extra=nodes + machine.nics)
     ranks = np.arange(n)
@@ -121,8 +122,8 @@ def through_tree(
     block: int,
     at_root: tuple[list[int], list[int]] | None = None,
 ) -> list[list[int]]:
-    """Send one chunk up a tree of nodes and down; return the rows that each node then waits for.
-    ``at_root`` receives the rows that arrive at the root, and those that leave it."""
+    """Send one chunk up a tree of nodes and down again; return the rows that each node then waits for. ``at_root``: two
+    lists, to which the rows that arrive at the root and those that leave it are added."""
     depth = [0] * len(parents)
     for v in range(len(parents)):
         at = v

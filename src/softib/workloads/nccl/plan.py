@@ -1,5 +1,5 @@
-"""A collective as transfers between ranks: sender, receiver, blocks of data and order of each
-transfer, and whether the receiver adds or stores."""
+"""A collective as transfers between ranks. Each has a sender, a receiver, blocks of data and a place in the order; the
+receiver adds the data or stores it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MAX_TRANSFERS = 20_000_000
 
 @dataclass(frozen=True)
 class Plan:
-    """``n`` transfers. ``src`` and ``dst`` int64: ranks; numbers from ``ranks`` on are nodes of
-    switches that reduce (NVSwitches, aggregation trees). ``octets`` int64, ``channel`` int64,
-    ``loop`` int64 (index of the channel's chunk), ``adds`` bool: whether the receiver adds
-    (otherwise it stores). Transfer ``i`` moves ``blocks[block_first[i]:block_first[i + 1]]`` and
-    begins when ``needs[first[i]:first[i + 1]]`` have arrived; transfers of one channel from one
-    rank to another are sent in the order of their rows. ``extra``: switches."""
+    """``n`` transfers. ``src`` and ``dst`` int64: ranks; numbers from ``ranks`` on are switches that reduce
+    (NVSwitches, aggregation trees). ``octets`` int64, ``channel`` int64, ``loop`` int64 (index of the channel's chunk),
+    ``adds`` bool: whether the receiver adds (otherwise it stores). Transfer ``i`` moves
+    ``blocks[block_first[i]:block_first[i + 1]]`` and begins when ``needs[first[i]:first[i + 1]]`` have arrived;
+    transfers of one channel from one rank to another are sent in the order of their rows. ``extra``: number of these
+    switches."""
 
     ranks: int
     extra: int
@@ -41,7 +41,7 @@ class Plan:
 
 
 class Rows:
-    """Builder of a plan, with transfers in blocks of columns."""
+    """Builder of a plan. Each call adds several transfers, as columns."""
 
     def __init__(self, ranks: int, extra: int = 0):
         self.ranks, self.extra, self.count = ranks, extra, 0

@@ -10,8 +10,8 @@ ROOT = -1
 
 def parents_of(n: int) -> list[int]:
     """Return the parent of each of ``n`` nodes in the first tree (the root, 0, has :data:`ROOT`).
-    Odd nodes are leaves. A node whose lowest bit is 2^k has its parent at distance 2^k, on the side
-    that exists and has the next bit set."""
+    Odd nodes are leaves. The parent of a node whose lowest set bit is k has bit k clear and bit k + 1 set, and
+    otherwise the same bits; if that node does not exist, only bit k is cleared."""
     parents = [ROOT] * n
     for v in range(1, n):
         bit = v & -v

@@ -1,5 +1,5 @@
-"""NCCL's choice of algorithm and protocol: latency plus size over bandwidth of each, with the
-constants of a release (src/graph/tuning.cc)."""
+"""NCCL's choice of algorithm and protocol. NCCL computes latency + size / bandwidth of each combination with the
+constants of its release, and takes the smallest (src/graph/tuning.cc)."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ NVLS_SHARE = (0.0, 0.0, 0.85, 0.74)
 OLD_MOST = 235.0
 """Maximum GB/s of a collective on A100 (2.8.4)."""
 OLD_SPEEDS = (42.0, 30.0, 24.0, 21.0, 18.0, 15.0, 12.0, 10.0, 9.0, 7.0, 6.0, 5.0, 4.0, 3.0)
-"""GB/s of a channel tried by the search of 2.8.4."""
+"""Rates of a channel in GB/s that the search of 2.8.4 tries."""
 OLD_LINK = 21 / 20
-"""Ratio of an NVLink's rate, Volta and Ampere, in 2.8.4 to that in later releases (SM70_NVLINK_WIDTH
-and SM80_NVLINK_WIDTH, src/graph/topo.h: 21 GB/s)."""
+"""NVLink's rate on Volta and Ampere in 2.8.4 (SM70_NVLINK_WIDTH and SM80_NVLINK_WIDTH, src/graph/topo.h: 21 GB/s),
+divided by the rate in later releases."""
 INTEL_OVERHEAD = 12 / 9
 """Factor on PCIe bandwidth for GPU traffic through a root complex of Intel (INTEL_P2P_OVERHEAD)."""
 BACKWARD = 1 / 8
-"""Share of PCIe bandwidth that GPUs before Ampere also use in the opposite
-direction (followPath, src/graph/search.cc)."""
+"""GPUs before Ampere also use this share of the PCIe bandwidth in the opposite direction (followPath,
+src/graph/search.cc)."""
 NVLS_TREE_BW = ((26.5, 18.5, 10.0), (24.0, 23.6, 17.8), (0.0, 57.7, 45.5), (0.0, 96.0, 80.0))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The algorithm and protocol of a collective. ``serial``: a tree whose threads first reduce all
-    chunks up, then send all results down (LL and Simple of 2.8.4). Otherwise some threads do the
-    one and some the other."""
+    """The algorithm and protocol of a collective. ``serial``: in a tree, all threads first reduce all chunks up, and
+    then send all results down (LL and Simple of 2.8.4). Otherwise some threads reduce while others send results
+    down."""
 
     algorithm: Algorithm
     protocol: Protocol
@@ -70,8 +70,8 @@ def choose(
     protocol: str = "",
     nccl: str = "2.30",
 ) -> Choice:
-    """Return NCCL's choice for ``size`` bytes on ``nodes`` machines; ``algorithm`` and
-    ``protocol`` force one, as NCCL_ALGO and NCCL_PROTO do.
+    """Return NCCL's choice for ``size`` bytes on ``nodes`` machines. ``algorithm`` and ``protocol`` restrict it, like
+    NCCL_ALGO and NCCL_PROTO.
 
     Raises :class:`UnknownName` for a name, and :class:`InputError`, one line, for a combination
     that NCCL does not run.
@@ -124,12 +124,13 @@ def _named(algorithms: tuple[Algorithm, ...], algorithm: str, protocol: str) -> 
 
 
 def _allowed(by: Choice, machine: Machine, nodes: int) -> bool:
-    """Return whether a protocol is allowed: LL128 needs GPU and NIC below a common PCIe switch."""
+    """Return whether the protocol is allowed: LL128 needs GPU and NIC below one PCIe switch."""
     return by.protocol != Protocol.LL128 or machine.ll128 or (nodes == 1 and machine.gpu.ll128)
 
 
 def _as_run(by: Choice, machine: Machine, nccl: str) -> Choice:
-    """Return ``by`` with trees as the release runs them: up and down one after the other, or both at once."""
+    """Return ``by`` with ``serial`` set if trees of the release ``nccl`` reduce up and send down one after the other,
+    not at once."""
     old = release_of(nccl, machine.gpu.index).old
     serial = old and by.algorithm == Algorithm.TREE and by.protocol != Protocol.LL128
     return Choice(by.algorithm, by.protocol, serial)
@@ -216,10 +217,10 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
 
 
 def _old_gbytes(m: Machine, nodes: int) -> tuple[float, float]:
-    """Return GB/s of all channels of a ring and of a tree from 2.8.4's search
-    (src/graph/search.cc). With several nodes, each NIC has a channel as fast as the NIC and the
-    PCIe of a GPU permit. On two nodes one GPU of a tree sends and receives, and the tree uses the
-    next higher speeds inside a node, up to twice the network's, if NVLink allows."""
+    """Return (GB/s of all channels of a ring, GB/s of all channels of a tree) that the search of 2.8.4 finds
+    (src/graph/search.cc). With several nodes, each NIC has a channel as fast as the NIC and the PCIe of a GPU permit.
+    On two nodes, the same GPU of a tree sends and receives; inside a node, the tree then uses a rate up to twice that
+    of the network, if NVLink allows it."""
     nvlink = m.gpu.nvlink_gbytes * (OLD_LINK if m.gpu.index < 2 else 1.0)
     if nodes == 1:
         return nvlink, nvlink

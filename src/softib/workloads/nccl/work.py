@@ -1,4 +1,4 @@
-"""How NCCL divides a collective: channels and threads for a size, chunks, loops (from
+"""The division of a collective in NCCL: the number of channels and threads for a size, chunks, and loops (from
 src/enqueue.cc and the device code of NCCL 2.8.4)."""
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from softib.workloads.nccl.tuning import Choice
 __all__ = ["BUFFER", "LL128_OCTETS", "LL_OCTETS", "STEPS", "Work", "work_of"]
 
 STEPS = 8
-"""Steps of a connection's buffer (NCCL_STEPS)."""
+"""Number of steps into which a connection's buffer is divided (NCCL_STEPS)."""
 BUFFER = {Protocol.LL: 524_288, Protocol.LL128: 4_915_200, Protocol.SIMPLE: 4_194_304}
-"""Bytes of a connection's buffer: LL 8 lines of 16 bytes for 512 threads, LL128 120 words for 640, Simple 4 MiB; each 8
-times."""
+"""Bytes of a connection's buffer. LL: 8 steps of 8 lines of 16 bytes for each of 512 threads. LL128: 8 steps of 120
+words for each of 640 threads. Simple: 4 MiB."""
 PAYLOAD = {Protocol.LL: (1, 2), Protocol.LL128: (15, 16), Protocol.SIMPLE: (1, 1)}
-"""Share of payload in the bytes written."""
+"""Share of payload in the bytes that a protocol writes."""
 THREADS = {Protocol.LL: 512, Protocol.LL128: 640, Protocol.SIMPLE: 512}
 THRESHOLD = {Protocol.LL: 8, Protocol.LL128: 8, Protocol.SIMPLE: 64}
 """If a thread would have fewer bytes than this, NCCL uses fewer channels."""
 NVLS_CHUNK = 131_072
 RING_CHUNK_STEPS = 4
 LINES = 16
-"""A chain with LL128 forwards lines of 128 bytes as they arrive, approximated by pieces of 1/16
-of a step."""
+"""A chain with LL128 forwards lines of 128 bytes as they arrive. The model approximates this with pieces of 1/16 of a
+step."""
 LL_OCTETS = 8
 """Bytes that a thread forwards at once with LL (it sends two flags with them); a chain forwards the
 data of all threads together."""
@@ -33,13 +33,15 @@ LL128_OCTETS = 60
 """Bytes that a thread has in flight with LL128: 8 words of 8 bytes, one in 16 of which is a flag
 (NCCL_LL128_SHMEM_ELEMS_PER_THREAD). The latency of a hop is the latency of this number of bytes."""
 TREE_CHUNKS = ((8, 131_072), (4, 65_536), (1, 32_768))
-"""(chunks for each level of the tree, smallest chunk): chunks are halved while there are fewer."""
+"""(chunks per level of the tree, smallest chunk): chunks are halved, down to the smallest, while there are fewer chunks
+than that."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """``channels`` in use, ``threads`` of each; ``chunks``: bytes of the chunk of a channel in
-    each loop (a ring: of each rank's share), as ``(bytes, loops)`` rows."""
+    """``channels``: number of channels in use; ``threads``: number of threads of each; ``chunks``: rows ``(bytes,
+    loops)``, where ``bytes`` is the size of a channel's chunk in each of these loops (in a ring, of each rank's
+    share)."""
 
     channels: int
     threads: int

@@ -1,5 +1,4 @@
-"""Builder of a :class:`~softib.workloads.schedule.schedule.Schedule`, by single operations or by rank
-in columns."""
+"""Builder of a :class:`~softib.workloads.schedule.schedule.Schedule` from single operations."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class Builder:
         self._needs = array("q")
         self._gbps: dict[int, float] = {}
         self.place = np.zeros(0, np.int64)
-        """Position of each row in the last :meth:`schedule`."""
+        """Position of each row in the result of the last call of :meth:`schedule`."""
 
     def __len__(self) -> int:
         return len(self._labels)

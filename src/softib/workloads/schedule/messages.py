@@ -1,11 +1,10 @@
-"""A :class:`~softib.workloads.schedule.schedule.Schedule` on hosts: each operation becomes messages
-and computations of a :class:`~softib.workloads.pattern.JobMessages`. A send occupies the processor
-for the sender's overhead. A message up to the eager limit then leaves, which ends the send. A
-larger message uses rendezvous with READ, as in UCX and Open MPI. A small message (RTS) announces
-it. When the RTS has arrived and the receive is posted, the receiver READs the data. It then sends
-another small message (FIN), which ends the send. A receive ends when its data has arrived and the
-receiver's processor has spent its overhead. Ranks of one host share its memory: the sender's
-processor writes such a message, and the receiver sees it after a latency.
+"""Placement of a :class:`~softib.workloads.schedule.schedule.Schedule` on hosts: each operation becomes messages and
+computations of a :class:`~softib.workloads.pattern.JobMessages`. A send occupies the processor for the sender's
+overhead. If the message is not larger than the eager limit, it then leaves, and the send ends. A larger message uses
+rendezvous with READ, as in UCX and Open MPI. A small message (RTS) announces it. When the RTS has arrived and the
+receive is posted, the receiver READs the data. It then sends another small message (FIN), which ends the send. A
+receive ends when its data has arrived and the receiver's processor has spent its overhead. Ranks of one host share its
+memory: the sender's processor writes such a message, and the receiver sees it after a latency.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from softib.workloads.schedule.schedule import PROCESSORS, Kind, Schedule, match
 __all__ = ["part_of", "place"]
 
 RTS_OCTETS, FIN_OCTETS = 64, 16
-"""Bytes of RTS (addresses, a remote key) and FIN (the data was read)."""
+"""Bytes of an RTS (it has addresses and a remote key), and of a FIN (it states that the data was read)."""
 
 
 def place(s: Schedule, rows: np.ndarray, each: int) -> np.ndarray:
     """Return the host of each rank (int64[ranks], of ``rows``): ``each`` ranks per host,
-    in order. Raises :class:`InputError` if there are more ranks."""
+    in order. Raises :class:`InputError` if the hosts cannot hold all ranks."""
     if s.ranks > len(rows) * each:
         hint = f"; use more on each with ranks-per-host={-(-s.ranks // len(rows))}" if len(rows) else ""
         raise InputError(
@@ -44,9 +43,9 @@ def part_of(
     s: Schedule, host: np.ndarray, cost: Overheads, rails: np.ndarray | None = None
 ) -> tuple[JobMessages, np.ndarray]:
     """Return the messages of ``s`` with rank r on ``host[r]``, and for each operation the row whose
-    completion ends it (int64[n]). ``rails`` (int64[ranks, rails]): rows of the ports through which
-    a rank may send, its own port first; default ``host``. Raises :class:`InputError` as
-    :meth:`Schedule.check` and :func:`~softib.workloads.schedule.schedule.matched` do.
+    completion ends it (int64[n]). ``rails`` (int64[ranks, rails]): rows of the ports through which a rank may send, the
+    nearest port first; default ``host``. Raises :class:`InputError` as :meth:`Schedule.check` and
+    :func:`~softib.workloads.schedule.schedule.matched` do.
     """
     s.check()
     if (large := s.size > MAX_MESSAGE).any():
@@ -90,7 +89,7 @@ def part_of(
 
 
 def _rates(s: Schedule, cost: Overheads, c: _Columns, message_row: np.ndarray) -> np.ndarray | None:
-    """Return the static rate of each row (0: none); None without any."""
+    """Return the static rate of each row (0: none); None if no row has one."""
     if s.rate_gbps is None and not cost.rate_gbps:
         return None
     rates = np.where(c.opcode == Opcode.COMPUTE, 0.0, cost.rate_gbps)
@@ -102,9 +101,9 @@ def _rates(s: Schedule, cost: Overheads, c: _Columns, message_row: np.ndarray) -
 
 @dataclass(frozen=True)
 class _Sends:
-    """How the message of each operation is sent (bool[n] each; ``piece``, int64[n]: bytes per
-    rail). ``copied``: the sender copies it into registered buffers. ``rest``: it continues to copy
-    after the first fragment."""
+    """How the message of each operation is sent: masks bool[n], and ``piece`` int64[n] (bytes per rail). ``copied``:
+    the sender copies the message into registered buffers. ``rest``: the sender is still copying after it has posted the
+    first fragment."""
 
     every: np.ndarray
     local: np.ndarray
@@ -118,7 +117,7 @@ class _Sends:
 
 
 def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Sends:
-    """Return masks of the sends: to the same host; by rendezvous (``deferred``); eager (``eager``);
+    """Return masks of the sends: those to the same host, those with rendezvous (``deferred``), eager ones (``eager``),
     and deferred sends that use all ``rails``."""
     sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
@@ -151,7 +150,7 @@ def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np
     stripes = [sends.striped] * (sends.rails - 1)
     row_of, rows = _rows_of([sends.every, sends.deferred, sends.deferred, sends.rest, *stripes], n)
     for row, mask in zip(row_of, [sends.deferred, None, sends.deferred, None, *stripes], strict=True):
-        if mask is not None:  # the receiver posts these, in the order of its receives
+        if mask is not None:  # the receiver posts these messages, in the order of its receives
             by_send = np.flatnonzero(mask)
             row[by_send[np.argsort(receive_of[by_send])]] = np.sort(row[by_send])
     return row_of, rows
@@ -159,8 +158,8 @@ def _placed_rows(sends: _Sends, receive_of: np.ndarray, n: int) -> tuple[list[np
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns of the rows, int64[rows] each: ports, bytes, operation, delay in ps. Initially
-    all are computations without time."""
+    """Columns of the rows, int64[rows] each: ports, bytes, operation, delay in ps. Initially every row is a computation
+    that takes no time."""
 
     src: np.ndarray
     dst: np.ndarray
@@ -182,7 +181,7 @@ class _Columns:
 def _write_messages(
     c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, message_row: np.ndarray
 ) -> None:
-    """Write data between hosts: SENDs by the sender, READs by the receiver."""
+    """Write the messages that carry data between hosts: SENDs of the sender, or READs of the receiver."""
     i = np.flatnonzero(sends.every & ~sends.local)
     at, deferred = message_row[i], sends.deferred[i]
     here, there = ports[s.rank[i], 0], ports[s.peer[i], 0]
@@ -193,8 +192,8 @@ def _write_messages(
 
 
 def _eager_latency_ps(octets: np.ndarray, cost: Overheads) -> np.ndarray:
-    """Return the latency of an eager message in addition to the adapter's profile, which occupies no
-    processor (int64[n])."""
+    """Return the latency of an eager message in addition to that of the adapter's profile (int64[n]). It occupies no
+    processor."""
     ns = cost.latency_ns + (octets > cost.bounce_above) * cost.fetch_ns + (octets > cost.fragment) * cost.behind_ns
     return np.round(ns * 1000).astype(np.int64)
 
@@ -212,7 +211,7 @@ def _write_rest(
 def _write_local(
     c: _Columns, s: Schedule, cost: Overheads, sends: _Sends, ports: np.ndarray, message_row: np.ndarray
 ) -> None:
-    """Write data between ranks of one host: the time until the receiver sees the data that the sender's
+    """Write the messages between ranks of one host: each is the time until the receiver sees the data that the sender's
     processor wrote."""
     i = np.flatnonzero(sends.local)
     at = message_row[i]
@@ -253,8 +252,8 @@ def _write_stripes(
 def _order(
     s: Schedule, row_of: list[np.ndarray], qp: np.ndarray, opcode: np.ndarray, owners: np.ndarray, needed: np.ndarray
 ) -> np.ndarray:
-    """Return a position for each row such that no message follows one of its queue pair that waits
-    for it. Raises :class:`InputError` with the operation if there is no such order."""
+    """Return a position for each row such that, on every queue pair, no message comes after a message that waits for
+    it. Raises :class:`InputError` with the operation if there is no such order."""
     order, circle = posting_order(qp, opcode == Opcode.COMPUTE, owners, needed)
     if circle >= 0:
         operation = np.arange(len(qp))
@@ -300,9 +299,9 @@ def _processor_ps(s: Schedule, cost: Overheads, receive_of: np.ndarray, sends: _
 def _queue_pairs(
     s: Schedule, rows: int, row_of: list[np.ndarray], local: np.ndarray, deferred: np.ndarray
 ) -> np.ndarray:
-    """Return the queue pairs: one for each pair of ranks, rail and direction of posting; separate
-    ones for RTS and FIN, which wait for nothing else; the processors; and one for each message in
-    memory, because such messages only become visible later."""
+    """Return the queue pair of each row. There is one for each pair of ranks, rail and direction of posting. RTS and
+    FIN have separate queue pairs, because they wait for no other message. A computation has its processor. Each message
+    within a host has a separate one, because it is only a delay."""
     message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     n, wide = len(s), 2 * (len(stripe_rows) + 2)
     qp = np.empty(rows, np.int64)
@@ -315,7 +314,7 @@ def _queue_pairs(
     first = base + n
     wire = first + wide * np.where(deferred, back, pair) + deferred
     qp[message_row[i]] = np.where(local[i], base + i, wire[i])
-    if s.acknowledged:  # recorded programs: each tag is a queue pair
+    if s.acknowledged:  # in recorded programs, each tag is a queue pair
         qp[message_row[i]] += (s.tag[i] + 1) * (first + wide * (s.ranks * s.ranks + 1))
     qp[rts_row[j]], qp[fin_row[j]] = first + wide * (pair[j] + 1) - 2, first + wide * (back[j] + 1) - 1
     for k, stripe in enumerate(stripe_rows, 1):

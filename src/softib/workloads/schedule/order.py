@@ -11,11 +11,11 @@ __all__ = ["posting_order"]
 
 
 def posting_order(qp: np.ndarray, computes: np.ndarray, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return (position of each row, -1), or (…, a row that waits for itself). ``waits[k]`` waits
+    """Return (position of each row, -1), or, if there is no order, (…, a row that waits for itself). ``waits[k]`` waits
     for ``needs[k]``; rows of one ``qp`` other than computations are sent in the order of their
-    positions. Rows keep their order unless some would wait forever behind others of their queue
-    pair. A program posts a message when its dependencies are done. So in that case, rows are put in
-    an order in which dependencies come first.
+    positions. Rows keep their order unless one would wait for ever behind another row of its queue pair. In that case,
+    all rows are put in an order in which dependencies come first, because a program posts a message when its
+    dependencies are done.
     """
     n = len(qp)
     rows = np.flatnonzero(~computes)
@@ -45,7 +45,8 @@ def _ready(n: int, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, np
 
 
 def _in_circle(left: np.ndarray, waits: np.ndarray, needs: np.ndarray) -> int:
-    """Return a row of a cycle: the first one met twice when following dependencies of a stuck row."""
+    """Return a row of a cycle: the first row that is visited twice when the dependencies of a row without a position
+    are followed."""
     stuck = (left[waits] > 0) & (left[needs] > 0)
     back = dict(zip(waits[stuck].tolist(), needs[stuck].tolist(), strict=True))
     at, seen = next(iter(back)), set()

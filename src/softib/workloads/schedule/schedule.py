@@ -18,11 +18,11 @@ __all__ = ["ANY", "MOST_OCTETS", "MOST_PS", "PROCESSORS", "Kind", "Schedule", "m
 ANY = -1
 """Value of ``peer`` and ``tag`` of a receive: any source, any tag (MPI_ANY_SOURCE, MPI_ANY_TAG)."""
 MOST_OCTETS = 1 << 40
-"""Of a message."""
+"""Largest size of a message."""
 PROCESSORS = 256
 """Largest number of processors of a rank: GOAL's ``cpu`` is one byte."""
 MOST_PS = 1 << 61
-"""Limit of a rank's total computation, 27 days, because times are 64-bit integers."""
+"""Longest total computation of a rank, 27 days: times in ps are 64-bit integers."""
 
 
 class Kind(IntEnum):
@@ -37,21 +37,22 @@ class Schedule:
 
     * ``rank`` int32.
     * ``kind`` uint8 (:class:`Kind`).
-    * ``peer`` int32 (the other rank; a computation: -1; a receive: or :data:`ANY`).
+    * ``peer`` int32: the other rank (of a receive, it may be :data:`ANY`; of a computation, it is -1).
     * ``size`` int64 bytes (a computation: 0).
     * ``tag`` int64.
     * ``compute_ps`` int64 (of a computation).
     * ``processor`` int32: the processor of the rank that the operation occupies.
-    * ``needs``: operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; where
-      ``on_start`` (bool, parallel to ``needs``) is set, when that operation has begun.
-    * ``labels``: locations of operations for error messages (None or empty: the number in its rank).
+    * ``needs``: operation ``i`` begins when the operations ``needs[first[i]:first[i + 1]]`` have ended; ``on_start``
+      (bool, parallel to ``needs``): the operation need only have begun.
+    * ``labels``: locations of operations for error messages (None or empty: the number of the operation in its rank).
     * ``acknowledged``: a send ends with its acknowledgement, like completions of a queue pair, and not when it is
       passed to the adapter.
     * ``processors``: number of processors shared by all ranks (0: each has its own); rank r uses processor r modulo
       this.
-    * ``blocking`` (bool[n], or None: no send is): sends of a program that waits until the buffer is free (MPI_Send,
-      not MPI_Isend), which some libraries send differently.
-    * ``rate_gbps`` (float64[n], or None): the static rate of a send's message (0: that of the library's messages).
+    * ``blocking`` (bool[n]; None: no send is): after such a send, the program waits until the buffer is free (MPI_Send,
+      not MPI_Isend). Some libraries transfer these messages differently.
+    * ``rate_gbps`` (float64[n], or None): the static rate of a send's message (0: the rate of all the library's
+      messages).
     """
 
     name: str
@@ -76,14 +77,14 @@ class Schedule:
         return len(self.rank)
 
     def where(self, i: int) -> str:
-        """Return ``rank 3, l12``: the location of operation ``i``."""
+        """Return the location of operation ``i``, for example ``rank 3, l12``."""
         number = i - int(np.searchsorted(self.rank, self.rank[i]))
         label = self.labels[i] if self.labels else ""
         return f"rank {int(self.rank[i])}, {label or f'operation {number + 1}'}"
 
     def check(self) -> None:
-        """Raise :class:`InputError` as :meth:`check_values`, and for a cycle of operations that wait
-        for each other."""
+        """Raise :class:`InputError` in the cases of :meth:`check_values`, and for a cycle of operations that wait for
+        each other."""
         self.check_values()
         circle = _in_a_circle(self)
         if circle >= 0:
@@ -123,8 +124,8 @@ class Schedule:
         return total - before > MOST_PS
 
     def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (operations that wait, operations whose end they wait for). If an operation waits
-        for the begin of another, it waits for the dependencies of that one."""
+        """Return (operations that wait, operations whose end they wait for). An operation that waits for the begin of
+        another one waits for the dependencies of that operation."""
         owner = np.repeat(np.arange(len(self)), np.diff(self.first))
         needs, start = self.needs, self.on_start
         while start.any():
@@ -159,7 +160,7 @@ class Schedule:
 
 
 def _in_a_circle(s: Schedule) -> int:
-    """Return an operation that waits for itself, through others; -1 without one."""
+    """Return an operation that waits for itself through others; -1 if there is none."""
     from softib.sim.static_kernels import step_of
 
     n = len(s)
@@ -172,15 +173,14 @@ def _in_a_circle(s: Schedule) -> int:
 def matched(s: Schedule) -> np.ndarray:
     """Return the receive of each send (int64[n], -1 for other operations), by source, destination
     and tag, in the order of both programs (MPI-4, 3.5). After all other matches, a receive from
-    :data:`ANY` takes the first remaining send that fits, because the order of arrival is unknown
-    before a run. Raises :class:`InputError` for a send or receive without its counterpart, and for
-    sizes that do not fit.
+    :data:`ANY` takes the first remaining send that it can match, because the order of arrival is unknown before a run.
+    Raises :class:`InputError` for a send or receive without a match, and for a send that is larger than its receive.
     """
     return np.where(s.kind == Kind.SEND, meetings(s), -1)
 
 
 def meetings(s: Schedule) -> np.ndarray:
-    """Like :func:`matched`, and for each receive its send (int64[n], -1 for computations)."""
+    """Return :func:`matched` for sends, and for each receive its send (int64[n], -1 for computations)."""
     from softib.sim.loggops import matches
 
     wild = (s.kind == Kind.RECV) & ((s.peer == ANY) | (s.tag == ANY))

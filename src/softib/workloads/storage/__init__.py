@@ -1,1 +1,1 @@
-"""Storage: requests of clients to targets, and checkpoints of jobs, as messages."""
+"""Storage as messages: requests of clients to targets, and checkpoints of jobs."""

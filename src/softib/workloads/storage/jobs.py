@@ -1,5 +1,5 @@
-"""Storage jobs: clients that read from or write to targets, and checkpoints of all ranks. The fields
-of a job are its options."""
+"""Storage jobs: clients that read from or write to targets, and checkpoints that all ranks write. The fields of a job
+are its options."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MIB = 1 << 20
 
 
 class OfStorage(Job):
-    """Options of clients and targets of storage. An option that is None has the value in
-    ``parameters.yaml``, section ``storage``."""
+    """Options of storage clients and targets. If an option is None, its value in section ``storage`` of
+    ``parameters.yaml`` is used."""
 
     size: Volume = Field(64 * MIB, description="bytes that each client moves")
     targets: list[HostName] | HostName | None = Field(
@@ -63,7 +63,7 @@ class Storage(OfStorage):
     pattern: Literal["storage"] = "storage"
     operation: Literal["read", "write"] = Field("read", description="operation of the clients")
     bursts: Number = Field(1, description="number of times that each client moves its bytes")
-    pause: Time = Field(0, description="between two bursts of a client")
+    pause: Time = Field(0, description="time between two bursts of a client")
 
 
 class Checkpoint(OfStorage):
@@ -71,4 +71,4 @@ class Checkpoint(OfStorage):
 
     pattern: Literal["checkpoint"] = "checkpoint"
     rounds: Number = Field(1, description="number of checkpoints")
-    compute: Time = Field(0, description="computing before each checkpoint")
+    compute: Time = Field(0, description="computing time before each checkpoint")

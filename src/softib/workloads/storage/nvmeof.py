@@ -2,13 +2,12 @@
 
 A request of ``nvme-of`` follows the protocol of NVMe over Fabrics over RDMA (NVM Express, RDMA
 Transport Specification 1.0, sections 2 and 3): the client SENDs a command capsule; for a read the
-target's devices deliver the data, which the target WRITEs into the client's memory; for a write the
-target READs it from there (small data is part of the command); the target SENDs a response capsule.
-``rdma`` is only the data: WRITEs and READs of the client. Devices of a target serve the requests of
-all clients and jobs one after another at their common rate; the latency of a request, in addition
-to its bytes, overlaps with others. The processors of a target may also have a rate: ``target_iops``
-requests per second. READs and responses of a target use separate queue pairs here, whereas a real
-target posts both to one queue pair in the order in which they become ready.
+target's devices deliver the data, which the target WRITEs into the client's memory; for a write the target READs it
+from there (small data is part of the command); the target SENDs a response capsule. With protocol ``rdma``, a request
+is only the data: a WRITE or READ of the client. The devices of a target move the bytes of all clients and jobs one
+after another, at their total rate. The latency of a request comes in addition, and overlaps with other requests. The
+processors of a target may also have a rate: ``target_iops`` requests per second. READs and responses of a target use
+separate queue pairs here, whereas a real target posts both to one queue pair in the order in which they become ready.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ COMMAND, RESPONSE = 64, 16
 """Bytes of a command and a response capsule: a submission and a completion queue entry (NVM Express Base Specification
 2.0, 3.3.3)."""
 STAGES = 8
-"""Largest number of rows of one request, for their order."""
+"""Largest number of rows that one request has."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Shares:
-    """Assignment of requests: rows of ``clients`` and ``targets``; the n-th entry of ``octets`` is
-    the size of each client's n-th request, to target ``(client + step) mod targets``."""
+    """Assignment of requests to targets. ``clients`` and ``targets``: rows of hosts. The n-th entry of ``octets`` is
+    the size of each client's n-th request; the n-th entry of ``step`` gives its target, ``(client + step) mod
+    targets``."""
 
     clients: np.ndarray
     targets: np.ndarray
@@ -65,8 +65,9 @@ class Shares:
 
 @dataclass(frozen=True)
 class Requests:
-    """Columns of requests, the first of each client before the second of any: ``order``, host of
-    client (``src``) and target (``dst``), ``octets``, number of the ``pair`` and of the ``target``.
+    """Columns of requests. The first requests of all clients come before all second ones (``order``). ``src`` and
+    ``dst``: hosts of client and target; ``octets``; ``pair`` and ``target``: number of the pair of hosts, and of the
+    target.
     """
 
     order: np.ndarray
@@ -78,8 +79,8 @@ class Requests:
 
 
 def storage(job: Storage, at: Place) -> list[JobMessages]:
-    """Return the messages of clients that read or write. Raises :class:`InputError` if no client
-    is left or an option does not fit."""
+    """Return the messages of clients that read or write. Raises :class:`InputError` if all hosts are targets, and for
+    an option that contradicts others."""
     shares, rows = _shares(job, at, job.bursts), Rows()
     begun = rows.compute(shares.clients, np.arange(len(shares.clients)), 0)
     for number in range(job.bursts):
@@ -90,7 +91,7 @@ def storage(job: Storage, at: Place) -> list[JobMessages]:
 
 
 def checkpoint(job: Checkpoint, at: Place) -> list[JobMessages]:
-    """Return the messages of checkpoints. Raises as :func:`storage`."""
+    """Return the messages of checkpoints. Raises the errors of :func:`storage`."""
     shares, rows = _shares(job, at, job.rounds), Rows()
     clients = shares.clients
     begun: np.ndarray | None = None
@@ -176,8 +177,7 @@ def _cost(job: OfStorage, read: bool) -> Cost:
 
 def _requests(rows: Rows, job: OfStorage, s: Shares, read: bool, begun: np.ndarray) -> dict[str, np.ndarray]:
     """Add the requests of one burst; the first of these wait for ``begun`` (one row per client).
-    Returns the row that ends the last request (``row``) of each ``client`` to each of its
-    targets."""
+    For each client and each of its targets, returns the ``client`` and the ``row`` that ends its last request."""
     rows.begin_phase()
     cost, n, each = _cost(job, read), len(s.clients), len(s.octets)
     number, client = np.divmod(np.arange(each * n), n)
@@ -207,8 +207,8 @@ def _requests(rows: Rows, job: OfStorage, s: Shares, read: bool, begun: np.ndarr
 
 
 def _served(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
-    """Return the rows after which the target's processors have accepted the requests ``ask``;
-    return ``ask`` itself if they have no rate."""
+    """Return the rows that end when the target's processors have accepted the requests ``ask``; without a rate of these
+    processors, return ``ask``."""
     if not cost.served_ps:
         return ask
     taken = rows.add(r.order, r.dst, r.dst, ("processor", r.target), 1, Opcode.COMPUTE, cost.served_ps)
@@ -242,8 +242,8 @@ def _write(rows: Rows, cost: Cost, r: Requests, ask: np.ndarray) -> np.ndarray:
 
 
 def _device(rows: Rows, cost: Cost, r: Requests, here: np.ndarray) -> np.ndarray:
-    """Return the rows after which the devices have moved the bytes of the requests in ``here``;
-    return ``here`` itself if that takes no time."""
+    """Return the rows that end when the devices have moved the bytes of the requests ``here``; return ``here`` if that
+    takes no time."""
     if not cost.ps_per_byte:
         return here
     moved = rows.add(

@@ -1,5 +1,5 @@
-"""Builder of a :class:`~softib.workloads.pattern.JobMessages` whose rows are added by kind and
-then sorted into the order of their queue pairs; barriers."""
+"""Builder of a :class:`~softib.workloads.pattern.JobMessages`: rows are added by kind, and then sorted into the order
+in which queue pairs send them. Also barriers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BARRIER_OCTETS = 8
 """Bytes of a barrier's message."""
 ID_BITS = 40
 OF_HOST = {"device": 1, "processor": 2}
-"""Kinds of serial resource that all jobs of a host share: ``JobMessages.serves``."""
+"""Numbers in ``JobMessages.serves`` of the resources that all jobs of a host share, and use one after another."""
 
 
 class Rows:
-    """Messages and computations, added as columns. Rows of a later *phase* follow all earlier ones;
-    within a phase, rows are sorted by ``order``. A queue pair sends in that order."""
+    """Messages and computations, added as columns. The order in which a queue pair sends them: rows of a later *phase*
+    come after those of all earlier phases, and rows of a phase are sorted by ``order``."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[np.ndarray]] = {
@@ -47,8 +47,8 @@ class Rows:
         opcode: Any,
         delay_ps: Any = 0,
     ) -> np.ndarray:
-        """Add rows from ``src`` to ``dst`` on the queue pair (for computations: the processor)
-        ``line``, a kind and numbers of 40 bits. Returns their numbers."""
+        """Add rows from ``src`` to ``dst`` on the queue pair ``line`` (for computations: the processor). ``line`` is a
+        kind and a number of 40 bits. Returns the numbers of the rows."""
         n, (kind, number) = len(src), line
         qp = (self._kinds.setdefault(kind, len(self._kinds)) << ID_BITS) + np.asarray(number, np.int64)
         given = {
@@ -68,7 +68,7 @@ class Rows:
         return np.arange(self._count - n, self._count)
 
     def compute(self, hosts: np.ndarray, line: np.ndarray, delay_ps: Any) -> np.ndarray:
-        """Add a computation on each of ``hosts``, on processor ``line`` of the programs."""
+        """Add a computation on each of ``hosts``, on the programs' processor ``line``."""
         return self.add(0, hosts, hosts, ("program", line), 1, Opcode.COMPUTE, delay_ps)
 
     def wait(self, rows: np.ndarray, needed: np.ndarray) -> None:
@@ -106,8 +106,8 @@ class Rows:
 
 def barrier(rows: Rows, hosts: np.ndarray, entered: np.ndarray) -> np.ndarray:
     """Add a dissemination barrier (Hensgen, Finkel, Manber, 1988): in round k, each host sends to the host 2^k further
-    on, after it has received the messages of all earlier rounds. ``entered``: the row after which each host enters;
-    returns the row with which each leaves."""
+    on, after it has received the messages of all earlier rounds. ``entered``: for each host, the row after which it
+    enters the barrier. Returns, for each host, the row with which it leaves."""
     n, here = len(hosts), np.arange(len(hosts))
     heard: list[np.ndarray] = []
     rows.begin_phase()

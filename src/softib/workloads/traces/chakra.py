@@ -24,16 +24,16 @@ RANK_FILE = re.compile(r"(?P<stem>.+)\.(?P<rank>\d+)(?P<suffix>\.et|\.json|\.sql
 
 
 class NodeType(IntEnum):
-    """et_def.proto, NodeType."""
+    """Type of a node: NodeType in et_def.proto."""
 
     INVALID, METADATA, MEM_LOAD, MEM_STORE, COMP, COMM_SEND, COMM_RECV, COMM_COLL = range(8)
 
 
 @dataclass
 class Node:
-    """One operation. ``micros``: recorded duration in microseconds. ``attributes``: those that are
-    numbers, booleans, text, or lists of integers or booleans. ``data_deps`` and ``ctrl_deps``:
-    numbers of nodes that end before it begins."""
+    """One operation of a rank. ``micros``: recorded duration in microseconds. ``attributes``: only those whose value is
+    a number, boolean, text, or list of integers or booleans. ``data_deps`` and ``ctrl_deps``: numbers of the nodes that
+    must end before this node begins."""
 
     number: int = 0
     name: str = ""
@@ -49,7 +49,7 @@ class Node:
 
 
 NUMBER, NAME, TYPE, CTRL_DEPS, DATA_DEPS, START_MICROS, MICROS, ATTRIBUTE = 1, 2, 3, 4, 5, 6, 7, 10
-"""et_def.proto, Node; 8 and 9 describe tensors, which a run does not use."""
+"""Field numbers of Node in et_def.proto. (Fields 8 and 9 describe tensors, which a run does not use.)"""
 ATTRIBUTE_NAME = 1
 
 
@@ -77,15 +77,15 @@ VALUES: dict[int, Callable[[Any], Any]] = {
     27: bool,
     29: lambda v: bytes(v).decode("utf-8", "replace"),
 }
-"""et_def.proto, AttributeProto: the fields that hold one value."""
+"""Field numbers of AttributeProto in et_def.proto that hold one value → conversion of the value."""
 LISTS: dict[int, Callable[[Any], Any]] = {8: signed, 10: signed, 12: int, 14: int, 28: bool}
-"""The fields that hold a list of integers or booleans, and the type of a value; other lists and
-bytes are ignored."""
+"""Field numbers that hold a list of integers or booleans → conversion of one value. Other lists, and bytes, are
+ignored."""
 
 
 def rank_files(path: Path) -> list[Path]:
-    """Return the files of all ranks in order: all ``name.RANK.et`` in the folder of ``path``, which
-    is one of them; or a single file ``name``. A file without a number is the trace of rank 0, the only rank. Raises
+    """Return the files of all ranks, in order of rank: the files ``name.RANK.et`` in the folder of ``path``, where
+    ``path`` is one of them or ``name``. A file without a number is the trace of rank 0, the only rank. Raises
     :class:`InputError` if a rank in between is missing.
     """
     hit = RANK_FILE.fullmatch(path.name)

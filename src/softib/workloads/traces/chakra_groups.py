@@ -1,5 +1,5 @@
-"""The ranks of a collective in a Chakra trace: process groups by name, with their members in a file,
-and dimensions of a logical topology, both as in ASTRA-sim's workload layer."""
+"""The ranks that take part in a collective of a Chakra trace. A node names a process group, whose members are in a
+file, or dimensions of a logical topology; both as in ASTRA-sim's workload layer."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ GroupKey = tuple[Any, ...]
 NAMES = ("pg_name", "comm_group")
 """Attributes with the name of a group; the second may also list its ranks."""
 UNREAD = ("involved_dims", "involve_dims", "comm_group_id", "process_group", "pg_ranks", "group_ranks", "ranks")
-"""Attributes with which other tools choose members, not supported here."""
+"""Attributes with which other tools choose the ranks of a collective. They are not supported here."""
 _DIMS = re.compile(r"\d{1,6}(?:x\d{1,6})*")
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """``members``: ranks of each group by name (empty: the ranks that use the name). ``file``: the
-    file that lists them. ``dims``: sizes of the dimensions of the ranks, innermost first."""
+    """``members``: name of a group → its ranks (a group that is not listed consists of the ranks that use its name).
+    ``file``: the file that lists them. ``dims``: sizes of the dimensions of the ranks, innermost first."""
 
     members: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     file: str = ""
@@ -47,7 +47,7 @@ class Grouping:
         return (self._group(attributes, rank), *self._place(attributes.get("involved_dim"), rank, ranks))
 
     def expected(self, key: GroupKey) -> tuple[int, ...]:
-        """Return the ranks that must call; empty for the ranks that use the group's name."""
+        """Return the ranks that must call the collective; empty if these are the ranks that use the group's name."""
         return key[0] if isinstance(key[0], tuple) else self.members.get(key[0], ())
 
     def _group(self, attributes: Mapping[str, Any], rank: int) -> str | tuple[int, ...]:
@@ -74,7 +74,7 @@ class Grouping:
             return ()
         if not isinstance(involved, list) or not all(v in (0, 1) for v in involved):
             raise InputError(f"involved_dim {involved!r} is not a list of booleans")
-        if all(involved):  # all dimensions are involved: all ranks, whatever the number of dimensions
+        if all(involved):  # all dimensions involved: all ranks
             return ()
         if not self.dims:
             raise InputError(
@@ -108,7 +108,7 @@ def grouping_of(trace: Path, groups: str | None, dims: str | None) -> Grouping:
 
 
 def _sibling(trace: Path) -> Path | None:
-    """Return ``name.json``, if it is a mapping of lists."""
+    """Return the path of ``name.json``, if this file contains a mapping of lists."""
     from softib.workloads.traces.chakra import RANK_FILE
 
     hit = RANK_FILE.fullmatch(trace.name)
@@ -124,7 +124,8 @@ def _sibling(trace: Path) -> Path | None:
 
 
 def members_in(path: Path) -> dict[str, tuple[int, ...]]:
-    """Return the ranks by group of ``{"0": [0, 1], …}`` in ``path``. Raises :class:`InputError`."""
+    """Return name of a group → its ranks, from the file ``path`` with content like ``{"0": [0, 1], …}``. Raises
+    :class:`InputError`."""
     held = json_document(path, "file of groups", '{"0": [0, 1, 2, 3], "1": [4, 5, 6, 7]}')
     groups: dict[str, tuple[int, ...]] = {}
     for name, ranks in held.items() if isinstance(held, dict) else ():

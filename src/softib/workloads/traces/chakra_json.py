@@ -1,5 +1,5 @@
-"""The JSON formats of Chakra: that of its feeder (``workload_graph``), and unconverted
-execution traces of PyTorch (``nodes``); profiles of PyTorch (``traceEvents``)."""
+"""Readers of three JSON formats: that of Chakra's feeder (key ``workload_graph``), PyTorch's execution traces before
+conversion by Chakra (``nodes``), and PyTorch's profiles (``traceEvents``)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from softib.workloads.traces.torch_profile import collective_of, profile_nodes
 __all__ = ["nodes_of"]
 
 RECORDED = "record_param_comms"
-"""PyTorch's node of a collective: (tensors, sequence number, group, rank, name, splits in, splits
-out, ranks), ParamCommsUtils.hpp."""
+"""Name of the node that PyTorch records for a collective. Its inputs are (tensors, sequence number, group, rank,
+collective, splits in, splits out, ranks): ParamCommsUtils.hpp."""
 GROUP, COLLECTIVE = 2, 4
 """Positions in the inputs of :data:`RECORDED`."""
 
@@ -46,7 +46,7 @@ def nodes_of(path: Path, data: bytes) -> list[Node]:
 
 
 def _feeder(row: dict[str, Any]) -> Node:
-    """Return a node of ``workload_graph``; deps and attributes have the names of Chakra's feeder."""
+    """Return the node in one row of ``workload_graph``, whose keys are those of Chakra's feeder."""
     attributes = {"is_cpu_op": row["is_cpu_op"]} if "is_cpu_op" in row else {}
     for name in (
         "comm_type",
@@ -69,9 +69,9 @@ def _feeder(row: dict[str, Any]) -> Node:
 
 
 def _pytorch(row: dict[str, Any]) -> Node:
-    """Return a node of PyTorch's observer. It names its caller, not its dependencies. A caller
-    begins before the nodes that it calls, so no node waits for the end of its caller, and all other
-    nodes run in the order of the file (``in_order``). It has no durations."""
+    """Return the node in one row of PyTorch's execution trace. A row names the caller of the node, not its
+    dependencies, and has no duration. Nodes run in the order of the file (``in_order``), except that a node does not
+    wait for the end of its caller, which began before it."""
     node = Node(int(row["id"]), str(row["name"]), NodeType.COMP, attributes={"is_cpu_op": True, "in_order": True})
     if node.name == RECORDED:
         values = row["inputs"]["values"]

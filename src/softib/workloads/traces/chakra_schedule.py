@@ -3,7 +3,7 @@ recorded time, sends and receives are messages, collectives are expanded. A node
 nodes in its data and control dependencies have ended. Control dependencies on nodes that are not in
 the file are omitted. If the control dependencies of a rank would form a cycle, all of them are
 omitted: converters before Chakra 1.0.2 store callers there, which end after the nodes they call. A
-rank has three processors: the CPU, the computing stream of its GPU, and that of its communication.
+rank has three processors: the CPU, the GPU's stream for computing, and its stream for communication.
 """
 
 from __future__ import annotations
@@ -28,25 +28,27 @@ from softib.workloads.traces.torch_profile import of_rank
 __all__ = ["Call", "Write", "all_ranks", "rank_traces", "read_chakra", "schedule_of"]
 
 CPU, GPU, STREAM = range(3)
-"""Processors of a rank: for nodes with ``is_cpu_op``, for computing on the GPU, and for communication."""
+"""Processors of a rank: CPU for nodes with ``is_cpu_op``, GPU for its computing, STREAM for communication."""
 PS_PER_US = 1_000_000
 LARGEST = 1 << 62
 COLLECTIVE_TAGS = 1 << 40
-"""Tags of collectives begin here, 2^16 for each; the tags of a trace are smaller."""
+"""First tag of the messages of collectives; each collective has 2^16 tags. The tags of a trace's own messages are
+smaller."""
 STEPS = 1 << 16
 MOST_OPERATIONS = 20_000_000
 ALL = Grouping()
-"""Value of a grouping in which groups consist of the ranks that use their name."""
+"""Grouping in which each group consists of the ranks that use its name."""
 
 
 def read_chakra(path: Path, ranks: int, grouping: Grouping = ALL) -> Schedule:
-    """Return the schedule of the traces to which the file ``path`` belongs. A single file is the
-    program of each of ``ranks`` ranks. Raises :class:`InputError`."""
+    """Return the schedule of the traces to which the file ``path`` belongs. If there is only one file, each of
+    ``ranks`` ranks runs it. Raises :class:`InputError`."""
     return schedule_of(str(path), all_ranks(path, rank_traces(path), ranks), grouping=grouping)
 
 
 def rank_traces(path: Path) -> list[list[Node]]:
-    """Return the nodes of each file of the traces to which the file ``path`` belongs. Raises :class:`InputError`."""
+    """Return the nodes of each rank's file of the traces to which the file ``path`` belongs. Raises
+    :class:`InputError`."""
     files = rank_files(path)
     if uncompressed_name(files[0]).suffix == ".sqlite":
         return report_nodes(files)
@@ -54,8 +56,8 @@ def rank_traces(path: Path) -> list[list[Node]]:
 
 
 def all_ranks(path: Path, traces: Sequence[list[Node]], ranks: int) -> Sequence[list[Node]]:
-    """Return the nodes of each rank. A single trace is the program of all ranks of its job, or of
-    ``ranks`` ranks. Raises :class:`InputError`."""
+    """Return the nodes of each rank. If there is only one trace, all ranks run it: those of its job if it states their
+    number, otherwise ``ranks`` ranks. Raises :class:`InputError`."""
     job_ranks = traces[0][0].get("world_size")
     if len(traces) == 1 and job_ranks:
         if job_ranks > ranks:
@@ -83,16 +85,16 @@ class Call:
 
 @dataclass
 class _Group:
-    """Calls of one process group, by rank."""
+    """The calls of one process group, by rank."""
 
     calls: dict[int, list[Call]] = field(default_factory=dict)
 
 
 class Write(Protocol):
-    """The way in which a library writes collectives as operations."""
+    """Interface of a library that writes collectives as operations."""
 
     def runs(self, collective: str) -> bool:
-        """Return whether the library writes ``collective``; others are expanded."""
+        """Return whether the library writes ``collective``. Others are expanded to sends and receives."""
 
     def write(
         self, build: Builder, together: Sequence[Call], collective: str, size: int, root: int, tag: int, label: str
@@ -108,8 +110,8 @@ def schedule_of(
     grouping: Grouping = ALL,
     library: Write | None = None,
 ) -> Schedule:
-    """Return the schedule of each rank's nodes, with collectives among the ranks of ``grouping`` written by
-    ``library``, and others expanded by ``by``. Raises :class:`InputError` with rank and node."""
+    """Return the schedule of each rank's nodes. ``grouping`` determines the ranks of each collective. ``library``
+    writes the collectives that it runs; ``by`` expands all others. Raises :class:`InputError` with rank and node."""
     build = Builder(len(traces))
     groups: dict[GroupKey, _Group] = {}
     controlled: dict[int, bool] = {}
@@ -234,8 +236,8 @@ def _in_a_circle(nodes: list[Node]) -> bool:
 
 
 def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand, library: Write | None) -> int:
-    """Match the calls of one group: the k-th call of each of its ranks (those that use its name);
-    return the next free tag."""
+    """Write the collectives of one group: the k-th calls of all its ranks are one collective. Return the next free
+    tag."""
     ranks = sorted(group.calls)
     many = {rank: len(calls) for rank, calls in group.calls.items()}
     most, least = max(many, key=lambda r: (many[r], -r)), min(many, key=lambda r: (many[r], r))
@@ -274,7 +276,7 @@ def _collectives(name: str, build: Builder, group: _Group, tag: int, by: Expand,
 
 
 def _write(build: Builder, together: Sequence[Call], ops: Operations, tag: int) -> None:
-    """Write one collective of all ranks: every step waits for the previous step of the rank."""
+    """Write the operations of one collective: in each rank, every step waits for the previous step."""
     begins = np.searchsorted(ops.rank, np.arange(len(together) + 1)).tolist()
     columns = (ops.kind.tolist(), ops.peer.tolist(), ops.size.tolist(), ops.step.tolist())
     for place, call in enumerate(together):

@@ -1,4 +1,4 @@
-"""Recorded programs: the format of a file, and its schedule."""
+"""Recorded programs: recognise the format of a file, and return its schedule."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REFUSED = (
     (b"version=", "a DUMPI trace as text"),
     (b"MPI_Init entering at", "a DUMPI trace as text"),
 )
-"""First bytes of formats that are not supported."""
+"""First bytes of a file → its format, for formats that are not supported."""
 MOST_BYTES = 1 << 32
 
 
@@ -49,9 +49,8 @@ def is_chakra(path: Path) -> bool:
 
 
 def read_trace(path: Path, ranks: int = 2, groups: str | None = None, dims: str | None = None) -> Schedule:
-    """Return the schedule of the file ``path``; a single Chakra trace becomes the program of
-    ``ranks`` ranks, with ``groups`` and ``dims`` as in a job. Raises :class:`InputError` for a file
-    that cannot be read, with the expected format."""
+    """Return the schedule of the file ``path``. If it is a single Chakra trace, ``ranks`` ranks run it. ``groups`` and
+    ``dims`` as in a job. Raises :class:`InputError` with the expected format for a file that cannot be read."""
     if is_chakra(path):
         from softib.workloads.traces.chakra_groups import grouping_of
         from softib.workloads.traces.chakra_schedule import read_chakra
@@ -69,9 +68,8 @@ def read_trace(path: Path, ranks: int = 2, groups: str | None = None, dims: str 
 
 @dataclass(frozen=True)
 class Program:
-    """``schedule``, with rank r on ``host[r]`` and sending through ``ports[r]`` (rows of hosts), at
-    the library's ``cost``. ``gpus``: the nodes of GPUs that are its ranks; None if ranks are
-    processes."""
+    """A schedule on hosts: rank r runs on ``host[r]``, and sends through ``ports[r]`` (rows of hosts). ``cost``: costs
+    of messages in the library. ``gpus``: the nodes of GPUs if ranks are GPUs; None if ranks are processes."""
 
     schedule: Schedule
     host: np.ndarray
@@ -81,8 +79,7 @@ class Program:
 
 
 def program_of(job: Trace, hosts: Hosts, rows: np.ndarray) -> Program:
-    """Return the program of ``job`` on ``rows`` of the hosts. Raises :class:`InputError` as
-    :func:`read_trace` does."""
+    """Return the program of ``job`` on ``rows`` of the hosts. Raises the errors of :func:`read_trace`."""
     traces, gpus = _chakra_of(job), gpus_of(job, hosts, rows)
     fits = len(rows) * (job.ranks_per_host or 1) if gpus is None else len(gpus.adapters) * gpus.machine.gpus
     if traces is None:
@@ -116,7 +113,7 @@ def program_of(job: Trace, hosts: Hosts, rows: np.ndarray) -> Program:
 
 
 def _chakra_of(job: Trace) -> Sequence[list[Node]] | None:
-    """Return the nodes of each file of a Chakra trace or profile, which the job keeps; None for GOAL."""
+    """Return the nodes of each file of a Chakra trace or profile, and store them in the job; None for GOAL."""
     if job._data is None and is_chakra(Path(job.file)):
         from softib.workloads.traces.chakra_schedule import rank_traces
 
@@ -143,9 +140,8 @@ def gpus_of(job: Trace, hosts: Hosts, rows: np.ndarray) -> GpuNodes | None:
 
 
 def notes_of(job: Trace, hosts: Hosts, rows: np.ndarray) -> list[str]:
-    """Return a note on the nodes of GPUs, for a profile or a job that names a machine. Otherwise,
-    if several ranks of a Chakra trace share a host, return a note that they exchange data through
-    its memory."""
+    """Return notes. For a profile, or a job that names a machine, a note describes the nodes of GPUs. Otherwise, if
+    several ranks of a Chakra trace share a host, a note says that they exchange data through its memory."""
     from softib.workloads.nccl.job import slower_adapters
 
     gpus = gpus_of(job, hosts, rows)

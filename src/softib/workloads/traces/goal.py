@@ -1,7 +1,6 @@
-"""GOAL schedules (Group Operation Assembly Language), text and binary, compatible with
-LogGOPSim's tools.
-Source: Hoefler, Siebert, Lumsdaine, "Group Operation Assembly Language" (ICPP 2009); the binary
-format from LogGOPSim's and LogGOPSim2's files. Computing times are nanoseconds.
+"""Reader and writer of GOAL schedules (Group Operation Assembly Language), text and binary, compatible with LogGOPSim's
+tools. Source: Hoefler, Siebert, Lumsdaine, "Group Operation Assembly Language" (ICPP 2009); the binary format from
+LogGOPSim's and LogGOPSim2's files. Computing times are nanoseconds.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ __all__ = ["read_goal", "write_goal"]
 
 PS_PER_NS = 1000
 ACKNOWLEDGED = "// softib: a send ends when it is acknowledged"
-"""First line of softib's recordings, a comment for other tools: :attr:`Schedule.acknowledged`."""
+"""First line of softib's recordings. It sets :attr:`Schedule.acknowledged`; other tools read it as a comment."""
 LONG = 1 << 20
-"""Size of a text in bytes above which compiling the kernel pays off."""
+"""Size of a text in bytes from which reading it with the kernel saves more time than compiling the kernel takes."""
 LARGEST = {"size": MOST_OCTETS, "peer": 2**31 - 1, "tag": 2**63 - 1, "calc": MOST_PS // PS_PER_NS}
 """Limits of the numbers of an operation."""
 _OP = re.compile(

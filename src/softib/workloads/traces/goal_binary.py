@@ -1,7 +1,7 @@
-"""GOAL schedules in binary, as written by ``txt2bin`` of LogGOPSim and LogGOPSim2. A file has a magic
-number (4223), the number of ranks, a table of begins and ends, and for each rank its operations, those
-without dependencies, and lists of the operations that wait for each. LogGOPSim2's operations are
-longer: they have counters of Portals (17 bytes, in its first files) and handlers (65 bytes).
+"""GOAL schedules in binary, as written by ``txt2bin`` of LogGOPSim and LogGOPSim2. A file has a magic number (4223),
+the number of ranks, and a table of where each rank's data begins and ends. The data of a rank is its operations, the
+operations without dependencies, and, for each operation, a list of the operations that wait for it. LogGOPSim2's
+operations are longer: they have counters of Portals (17 bytes, in its first files) and handlers (65 bytes).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["is_binary", "portals_text", "read_binary", "write_binary"]
 MAGIC = 4223
 HEADER = np.dtype([("magic", "<u8"), ("ranks", "<u4"), ("cpus", "u1"), ("nics", "u1")])
 AFTER_MAGIC = 8
-"""Begins and ends in the table are relative to this offset."""
+"""Offsets in the table are relative to this byte of the file."""
 _COMMON = [
     ("waits", "<u4"),
     ("type", "u1"),
@@ -35,11 +35,11 @@ _COMMON = [
 ]
 SHORT = np.dtype(_COMMON)
 LONG = np.dtype([*_COMMON, ("portals", "V65")])
-"""An operation of LogGOPSim, and one of LogGOPSim2."""
+"""Operations of LogGOPSim (SHORT) and of LogGOPSim2 (LONG)."""
 PORTALS = np.dtype(
     [*_COMMON, ("options", "<u4"), ("unknown", "u1"), ("reaches", "<u4"), ("when", "<u4"), ("ct", "<u4")]
 )
-"""An operation of LogGOPSim2's first files; fields not used by a type keep the value of the
+"""An operation in the first files of LogGOPSim2. Fields that a type of operation does not use repeat the value of the
 previous operation."""
 PUT, APPEND, TEST, TRIGGERED_PUT = 4, 6, 7, 8
 KINDS = {1: Kind.SEND, 2: Kind.RECV, 3: Kind.COMPUTE}
@@ -70,8 +70,8 @@ def read_binary(path: Path, data: bytes) -> Schedule:
 
 
 def _followers(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the operations that wait for each operation, in order: first those that wait for its
-    end, then those that wait for its begin; and a bool that distinguishes them."""
+    """Return, for each operation in order, the operations that wait for it: first those that wait for its end, then
+    those that wait for its begin. Also return a bool for each: whether it waits for the begin."""
     ends, starters = ops["followers"].astype(np.int64), ops["starters"].astype(np.int64)
     begin = np.cumsum(ends) - ends
     if len(lists) and lists.max() >= len(ops):
@@ -89,7 +89,7 @@ def _followers(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> tup
 
 
 def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
-    """Return (ranks, begin and end of each)."""
+    """Return (number of ranks, begin and end of each rank's data)."""
     if len(data) < HEADER.itemsize:
         raise InputError(f"{path}: {len(data)} bytes are not a binary GOAL schedule")
     ranks = int(np.frombuffer(data, HEADER, 1)["ranks"][0])
@@ -111,7 +111,7 @@ def _octets(path: Path, rank: int, table: np.ndarray, data: bytes) -> memoryview
 
 
 def portals_text(path: Path, data: bytes) -> bytes | None:
-    """Return a schedule with operations of Portals as equivalent text; None for one without."""
+    """Return a schedule that has operations of Portals as equivalent text; None if it has none."""
     ranks, table = _table(path, data)
     lines = [f"num_ranks {ranks}"]
     for rank in range(ranks):
@@ -144,8 +144,8 @@ def _lines(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> list[st
 
 
 def _rank(path: Path, rank: int, data: memoryview) -> tuple[np.ndarray, np.ndarray]:
-    """Return (operations, lists of waiting operations) of one rank, for the length of an operation
-    that fits."""
+    """Return (operations, lists of waiting operations) of one rank. The length of an operation is the one with which
+    the data can be read."""
     if len(data) < 8:
         raise InputError(f"{path}: rank {rank} ends early")
     for kind in (SHORT, LONG):
@@ -160,8 +160,8 @@ def _rank(path: Path, rank: int, data: memoryview) -> tuple[np.ndarray, np.ndarr
 
 
 def _fitting(data: memoryview, kind: np.dtype) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return (operations, lists of waiting operations) if ``data`` is a rank with operations of
-    ``kind``."""
+    """Return (operations, lists of waiting operations) if ``data`` can be read as a rank with operations of ``kind``,
+    otherwise None."""
     if len(data) < 8:
         return None
     count, roots = np.frombuffer(data, "<u4", 2).tolist()
@@ -216,13 +216,13 @@ def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.nda
 
 
 def _tags(tag: np.ndarray, kind: np.ndarray) -> np.ndarray:
-    """Return tags; a receive from any tag has all bits set."""
+    """Return the tags of operations. In the file, the tag of a receive from any tag has all bits set."""
     return np.where((kind == Kind.RECV) & (tag == 0xFFFFFFFF), -1, tag.astype(np.int64))
 
 
 def write_binary(s: Schedule) -> bytes:
     """Return ``s`` in the format of LogGOPSim's ``txt2bin``; times are rounded to
-    nanoseconds. Raises :class:`InputError` for tags, sizes and processors that do not fit."""
+    nanoseconds. Raises :class:`InputError` for tags, sizes and processors that the format cannot represent."""
     if len(s) and (int(s.tag.max()) >= 0xFFFFFFFF or int(s.processor.max()) > 255):
         raise InputError(
             f"{s.name}: tags over {0xFFFFFFFE:,} and processors over 255 do not fit in a binary schedule; write text"

@@ -1,5 +1,4 @@
-"""GOAL text as columns in one pass over its bytes
-(:mod:`softib.workloads.traces.goal_text_kernels`)."""
+"""Reader of GOAL text: one pass over its bytes writes columns (:mod:`softib.workloads.traces.goal_text_kernels`)."""
 
 from __future__ import annotations
 
@@ -40,8 +39,8 @@ class _Labels(Sequence[str]):
 
 
 def read_columns(name: str, data: bytes, acknowledged: bool) -> Schedule | None:
-    """Return the schedule in ``data`` (without ``/* */``). Return None if a line is wrong or
-    unusual; the line reader then reports or reads it."""
+    """Return the schedule in ``data``, a text without ``/* */``. Return None if a line is wrong or unusual; the caller
+    must then use the line reader, which reads unusual lines and reports wrong ones."""
     head = _RANKS.match(data)
     if head is None or not 1 <= int(head[1]) <= MOST_RANKS:
         return None
@@ -86,7 +85,7 @@ def _room(n: int) -> Any:
 
 
 def _keywords() -> np.ndarray:
-    """Return each keyword of the grammar: its length, its bytes."""
+    """Return a row for each keyword of the grammar: its length, then its bytes."""
     rows = np.zeros((len(kernels.KEYWORDS), 1 + max(map(len, kernels.KEYWORDS))), np.uint8)
     for row, word in zip(rows, kernels.KEYWORDS, strict=True):
         row[0] = len(word)
@@ -95,7 +94,7 @@ def _keywords() -> np.ndarray:
 
 
 def _schedule(name: str, ranks: int, data: bytes, ops: Any, n: int, needs: int, acknowledged: bool) -> Schedule:
-    """Return the schedule: operations sorted by rank, requirements by the waiting operation."""
+    """Return the schedule, with operations sorted by rank, and requirements sorted by the operation that waits."""
     rank, who, on, start = ops.rank[:n], ops.who[:needs], ops.on[:needs], ops.start[:needs]
     columns = [c[:n] for c in (ops.kind, ops.peer, ops.size, ops.tag, ops.ns, ops.cpu, ops.label_at, ops.label_len)]
     if (rank[1:] < rank[:-1]).any():

@@ -1,7 +1,7 @@
-"""Reading GOAL text into columns, a byte at a time; :mod:`softib.workloads.traces.goal` has the
+"""Kernels that read GOAL text into columns, a byte at a time; :mod:`softib.workloads.traces.goal` has the
 grammar and all error messages. The kernel reads the output of schedgen, LogGOPSim's tools and
-softib. It stops at the first other line, whether wrong or merely unusual. The line reader then
-reads the whole file and reports errors.
+softib. It stops at the first line of another form, wrong or merely unusual. The line reader then reads the whole file,
+and reports errors.
 """
 
 import numpy as np
@@ -10,17 +10,16 @@ from softib.jit import kernel, table
 
 Ops = table("Ops", "rank kind peer size tag ns cpu label_at label_len who on start")
 """Columns of operations (``label_at`` and ``label_len``: bytes in the text), and of requirements:
-the rows that wait, the rows that they wait for, and whether for their begin. There is room for one
-per line.
+``who`` (the row that waits), ``on`` (the row that it waits for), and ``start`` (whether it waits for the begin). There
+is room for one of each per line.
 """
 Labels = table("Labels", "row stamp key_at key_len key_rank chain ids")
-"""Names of one rank, by number: ``row`` (the operation, -1: not yet) and ``stamp`` (the rank,
-counted in the order of the file, that wrote it). Names ``l1``, ``l2`` … have their own numbers;
-others are looked up by hash: ``key_*`` and ``chain`` (0: empty) are the hash table. ``ids``: the
-number of entries in it."""
+"""Labels of one rank, by number: ``row`` (the operation with this label, -1: not yet read) and ``stamp`` (number of the
+rank, in the order of the file, that wrote the entry). Labels ``l1``, ``l2`` … have the number in their name; the
+numbers of others are in a hash table: ``key_*`` and ``chain`` (0: empty), with ``ids`` entries."""
 
 SEND, RECV, COMPUTE = 0, 1, 2
-"""``schedule.Kind``."""
+"""Values of ``schedule.Kind``."""
 NL, SPACE, SLASH = 10, 32, 47
 KEYWORDS = (b"send", b"recv", b"calc", b"to", b"from", b"requires", b"irequires", b"rank", b"tag", b"cpu", b"nic")
 TO, FROM, REQUIRES, IREQUIRES, RANK_WORD, TAG_WORD, CPU_WORD, NIC_WORD = range(3, 11)
@@ -58,7 +57,7 @@ def number_end(data, at):
 
 @kernel
 def number_in(data, at, end):
-    """Return the value of the digits between two positions."""
+    """Return the number whose digits are ``data[at:end]``."""
     value = 0
     for i in range(at, end):
         value = value * 10 + (data[i] - 48)
@@ -67,7 +66,7 @@ def number_in(data, at, end):
 
 @kernel
 def label_id(labels, data, at, end, rank, direct):
-    """Return the number of the name in ``data[at:end]``; -1 if the hash table is full."""
+    """Return the number of the label in ``data[at:end]``; -1 if the hash table is full."""
     if data[at] == 108 and 1 < end - at <= 10 and data[at + 1] != 48:  # l1, l2 …
         digits = number_end(data, at + 1)
         if digits == end:
@@ -112,7 +111,7 @@ def is_word(data, at, end, word):
 
 @kernel
 def close_rank(ops, labels, first, needs, stamp):
-    """Replace names of the requirements from ``first`` on by operations; False if a name has none."""
+    """Replace labels by operations in the requirements from ``first`` on. Return False if a label has no operation."""
     for i in range(first, needs):
         who, on = ops.who[i], ops.on[i]
         if labels.stamp[who] != stamp or labels.stamp[on] != stamp:
@@ -123,8 +122,8 @@ def close_rank(ops, labels, first, needs, stamp):
 
 @kernel
 def operands(data, at, keywords, value):
-    """Read the operands of ``send``, ``recv`` or ``calc`` (``value[KIND]``) into ``value``;
-    return the position after them, -1 if the text differs."""
+    """Read the operands of an operation into ``value``; ``value[KIND]`` is its kind. Return the position after them, -1
+    if the text differs."""
     computes = value[KIND] == COMPUTE
     end = number_end(data, at)
     if end == at or (computes and end - at > 15):
@@ -176,7 +175,7 @@ def operands(data, at, keywords, value):
 @kernel
 def requirement(data, name, name_end, at, ops, labels, keywords, where):
     """Read ``NAME requires NAME`` or ``irequires``; return the position after it, -1 if
-    the text differs, -2 if it is not a requirement. ``where``: as :func:`read_text`'s ``out``."""
+    the text differs, -2 if it is not a requirement. ``where`` as in :func:`read_text`."""
     end = word_end(data, at)
     waits = is_word(data, at, end, keywords[REQUIRES])
     if not waits and not is_word(data, at, end, keywords[IREQUIRES]):
@@ -279,8 +278,8 @@ def line_end(data, at):
 @kernel
 def read_text(data, at, ops, labels, seen, keywords, where):
     """Read operations and requirements from byte ``at`` on (``data`` ends with a newline);
-    ``where``: the number of both (OPERATIONS, NEEDS), and of ranks opened (STAMP). Returns True if
-    everything was read."""
+    ``where`` counts them (OPERATIONS, NEEDS), and the ranks that were opened (STAMP). Returns True if everything was
+    read."""
     value = np.zeros(5, np.int64)
     first = 0
     where[RANK] = -1

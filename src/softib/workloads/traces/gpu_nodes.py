@@ -1,4 +1,4 @@
-"""Programs whose ranks are GPUs: the nodes of GPUs on a fabric, and costs of messages between GPUs."""
+"""For programs whose ranks are GPUs: the nodes of GPUs on a fabric, and the costs of messages between GPUs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = ["GpuNodes", "gpu_nodes"]
 @dataclass(frozen=True)
 class GpuNodes:
     """``machine``: a node with one GPU for each of its ranks; ``adapters`` int64[nodes, nics], rows of the
-    hosts. Rank r is GPU ``r % machine.gpus`` of node ``r // machine.gpus``. ``source``: the reason for the
-    machine, for notes; ``link_gbps``: rate of the fastest link (infinite: unknown)."""
+    hosts. Rank r is GPU ``r % machine.gpus`` of node ``r // machine.gpus``. ``source``: why this machine was chosen, as
+    text for notes; ``link_gbps``: rate of the fastest link (infinite: unknown)."""
 
     machine: Machine
     adapters: np.ndarray
@@ -53,7 +53,7 @@ class GpuNodes:
         return np.asarray(self.adapters[ranks // self.machine.gpus, self.nic[ranks % self.machine.gpus]])
 
     def check(self, name: str, ranks: int) -> None:
-        """Raise :class:`InputError` if ``ranks`` ranks do not fit."""
+        """Raise :class:`InputError` if there are fewer GPUs than ``ranks``. ``name`` is that of the trace."""
         nodes, each = len(self.adapters), self.machine.gpus
         if ranks > nodes * each:
             raise InputError(
@@ -64,8 +64,8 @@ class GpuNodes:
 
     @property
     def overheads(self) -> Overheads:
-        """Return the costs of NCCL's sends and receives: over NVLink inside a node, and the adapter's rate
-        for GPUs between nodes."""
+        """Return the costs of NCCL's sends and receives. Inside a node they use NVLink; between nodes they are limited
+        to the rate between GPUs and adapters."""
         m, v = self.machine, self.machine.values
         by = choose(Collective.SEND_RECV, 1, m, 2)
         hops = hops_of(by, m, 2, v)
@@ -79,10 +79,9 @@ class GpuNodes:
 
 
 def gpu_nodes(job: Trace, traces: Sequence[list[Node]], hosts: Hosts, rows: np.ndarray) -> GpuNodes | None:
-    """Return the nodes of GPUs that ``job`` runs on: those of a profile, or of a job that names a machine;
-    None for other programs. The machine is the one that the job names; otherwise the vendor's node
-    of the GPU in the profile; otherwise the one assumed for the links. Raises
-    :class:`InputError`."""
+    """Return the nodes of GPUs that ``job`` runs on: None unless it is a profile or names a machine. The machine is the
+    one that the job names, otherwise the vendor's node of the GPU in the profile, otherwise the machine that is assumed
+    for the links. Raises :class:`InputError`."""
     first = traces[0][0] if traces and traces[0] else Node()
     if job.machine is None and first.get(DEVICE) is None:
         return None

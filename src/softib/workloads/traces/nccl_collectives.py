@@ -1,6 +1,6 @@
-"""Collectives of a trace as NCCL runs them on nodes of GPUs. When all ranks of a group have called,
-launch, NVLink and the latency of all hops take their time; then the data between nodes are flows of
-the adapters of all rails. Inside one node, a collective is the time of NCCL's law."""
+"""Collectives of a trace as NCCL runs them on nodes of GPUs. A collective begins when all ranks of its group have
+called it. First, the times of launch, NVLink and the latency of all hops pass. Then the adapters of all rails send the
+data between nodes as flows. Inside one node, a collective only takes the time of :mod:`softib.workloads.nccl.law`."""
 
 from __future__ import annotations
 
@@ -38,21 +38,22 @@ direction (src/device/reduce.h of NCCL). A barrier of PyTorch is an all-reduce o
 and scatter are sends and receives."""
 BARRIER_OCTETS = 4
 COLLECTIVE_PROCESSORS = range(3, PROCESSORS)
-"""Processors of a rank for its collectives, by group; the first three are of the trace's nodes."""
+"""Processors of a rank for its collectives, one for each group. The first three processors are those of
+:mod:`~softib.workloads.traces.chakra_schedule`."""
 
 
 class NcclCollectives:
-    """Writer of collectives on ``nodes``."""
+    """Writes collectives as NCCL runs them on ``nodes``."""
 
     def __init__(self, nodes: GpuNodes, nccl: str = "2.30"):
         self.nodes, self.nccl = nodes, nccl
         self.latency_us = nodes.overheads.latency_ns / 1000
-        """The part of the begin time for which every message of the program waits."""
+        """Time for which every message of a program waits; the begin time of a collective includes it."""
         self.processors: dict[tuple[int, ...], int] = {}
         self.converted: dict[tuple[tuple[int, ...], str, int, int], tuple[Flows, np.ndarray, np.ndarray]] = {}
 
     def runs(self, collective: str) -> bool:
-        """Return whether NCCL has ``collective``; others are sends and receives."""
+        """Return whether NCCL has ``collective``. Others are expanded to sends and receives."""
         return collective in LAUNCHED
 
     def write(
@@ -82,7 +83,7 @@ class NcclCollectives:
     def _flows(
         self, ranks: tuple[int, ...], collective: str, size: int, root: int
     ) -> tuple[Flows, np.ndarray, np.ndarray]:
-        """Return the flows of a collective, and the ranks that send and receive them."""
+        """Return (flows of a collective, ranks that send each, ranks that receive each)."""
         key = (ranks, collective, size, root)
         if key not in self.converted:
             self.converted[key] = self._new(np.array(ranks), collective, size, root)
@@ -104,6 +105,6 @@ class NcclCollectives:
 
 
 def _nth(connection: np.ndarray) -> np.ndarray:
-    """Return the number of each message in its connection."""
+    """Return the position of each message in its connection."""
     first = np.searchsorted(connection, connection)
     return np.arange(len(connection)) - first

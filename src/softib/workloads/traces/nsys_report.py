@@ -40,9 +40,9 @@ CALLS = {
     "ncclSend": "send",
     "ncclRecv": "recv",
 }
-"""PyTorch's name of each call."""
+"""NCCL's call → PyTorch's name of it."""
 OF_ONE_RANK = ("reduce_scatter", "all_to_all", "scatter")
-"""Collectives whose message size is of one rank's part of the input (src/collectives.cc)."""
+"""Collectives whose recorded size is that of one rank's part of the input (src/collectives.cc)."""
 SIZE, COMMUNICATOR, RANKS, RANK = "Message size [bytes]", "NCCL communicator ID", "No. of ranks", "Rank"
 HEADER = 32
 MAGIC = b"SQLite format 3\0"
@@ -71,7 +71,7 @@ class _Communicators:
 
 @contextmanager
 def _report(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the report in memory; anything that is not one is an :class:`InputError`."""
+    """Open the report in memory. Raises :class:`InputError` for a file that is not a report."""
     got = content(path, kind="report")
     if got.flaw or not got.data.startswith(MAGIC):
         raise InputError(f"{path}: {got.flaw or 'not a report of nsys export --type sqlite'}")
@@ -112,7 +112,7 @@ def _has(held: sqlite3.Connection, table: str) -> bool:
 
 
 def _gpus(held: sqlite3.Connection) -> tuple[str, int]:
-    """Return the name and number of the machine's GPUs; empty and 0 if the report has no table of them."""
+    """Return (name of the machine's GPUs, their number); ("", 0) if the report has no table of GPUs."""
     if not _has(held, "TARGET_INFO_GPU"):
         return "", 0
     names = [str(name) for (name,) in held.execute("SELECT name FROM TARGET_INFO_GPU")]
@@ -129,7 +129,7 @@ def _one_gpu(path: Path, held: sqlite3.Connection) -> None:
 
 
 def _ranges(held: sqlite3.Connection, *like: str) -> list[tuple[tuple[Any, ...], dict[str, int]]]:
-    """Return ((begin, thread, call), fields) of NCCL's ranges whose names are like one of ``like``."""
+    """Return ((begin, thread, call), fields) of NCCL's ranges whose name matches one of the SQL patterns ``like``."""
     if not _has(held, "NVTX_PAYLOAD_SCHEMA_ENTRIES"):
         return []
     entries: dict[tuple[int, int], list[tuple[str, int, int]]] = defaultdict(list)
@@ -180,7 +180,7 @@ def _talks(path: Path, held: sqlite3.Connection) -> list[Piece]:
 
 
 def _pieces(batch: _Batch) -> list[Piece]:
-    """Return the calls of a batch; calls without a kernel are of communicators with one rank."""
+    """Return the calls of a batch. Calls without a kernel are left out: their communicator has one rank."""
     if not batch.kernels:
         return []
     begin, end = min(k[0] for k in batch.kernels), max(k[1] for k in batch.kernels)

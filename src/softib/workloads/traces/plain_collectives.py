@@ -1,4 +1,5 @@
-"""Collectives as sends and receives with textbook algorithms, for traces whose library's choice is unknown.
+"""Collectives as sends and receives with textbook algorithms, for traces of libraries whose choice of algorithms is
+unknown.
 
 All-reduce, all-gather and reduce-scatter by rings, all-to-all by pairwise exchange, broadcast and
 reduce by binomial trees, gather and scatter directly to and from the root, barrier by dissemination
@@ -25,8 +26,7 @@ BARRIER_OCTETS = 1
 class Operations:
     """Sends and receives of ``n`` ranks, sorted by rank and step: ``rank``, ``kind``
     (:class:`~softib.workloads.schedule.schedule.Kind`), ``peer``, ``size`` bytes, and ``step``,
-    which is also the tag. Operations of a rank in a step begin when all its operations of the previous
-    step have ended."""
+    which is also the tag. The operations of a step begin when all operations of the rank's previous step have ended."""
 
     rank: np.ndarray
     kind: np.ndarray
@@ -36,13 +36,13 @@ class Operations:
 
 
 Expand = Callable[..., Operations]
-"""``(collective, ranks, size, root=0)``: the interface for another library's algorithms."""
+"""Function ``(collective, ranks, size, root=0)`` that expands a collective with some library's algorithm."""
 
 
 def expand(collective: str, ranks: int, size: int, root: int = 0) -> Operations:
-    """Return ``collective`` (one of :data:`COLLECTIVES`) of ``ranks`` ranks. ``size``: input bytes
-    of a rank, as in Chakra's and NCCL's calls (all-gather: its own part; all-to-all and scatter:
-    all parts together). Raises :class:`InputError` for an unknown collective."""
+    """Return ``collective`` (one of :data:`COLLECTIVES`) of ``ranks`` ranks. ``size``: bytes of a rank's input, as in
+    Chakra's and NCCL's calls: for all-gather, the rank's part; for all-to-all and scatter, all parts together. Raises
+    :class:`InputError` for an unknown collective."""
     if collective not in _MAKERS:
         raise InputError(f"{collective} is not a known collective; use one of {', '.join(_MAKERS)}")
     return _sorted(*_MAKERS[collective](ranks, size, root % ranks)) if ranks > 1 else _sorted(*[np.zeros(0)] * 4)
@@ -63,13 +63,13 @@ def _sorted(src: np.ndarray, dst: np.ndarray, size: np.ndarray, step: np.ndarray
 
 
 def _part(size: int, ranks: int, k: np.ndarray) -> np.ndarray:
-    """Return the bytes of part ``k`` of ``ranks``: all parts together have ``size``."""
+    """Return the bytes of part ``k`` if ``size`` bytes are divided into ``ranks`` parts."""
     each, rest = divmod(size, ranks)
     return each + (k < rest)
 
 
 def _ring(ranks: int, steps: int, part: Callable[[np.ndarray], np.ndarray]) -> Sends:
-    """In step s rank r sends part r - s to r + 1."""
+    """Return the messages of a ring: in step s, rank r sends part r - s to rank r + 1."""
     step, r = np.divmod(np.arange(steps * ranks), ranks)
     return r, (r + 1) % ranks, part((r - step) % ranks), step
 
@@ -93,7 +93,8 @@ def _all_to_all(n: int, size: int, _: int) -> Sends:
 
 
 def _tree(n: int, size: int, root: int) -> Sends:
-    """In step s the ranks that have the data (the first 2^s from the root) send it to the rank 2^s further on."""
+    """Return the messages of a binomial tree: in step s, each of the 2^s ranks that have the data (counted from the
+    root) sends it to the rank 2^s positions after it."""
     steps = [
         (np.arange(min(1 << s, n - (1 << s))), 1 << s, np.full(min(1 << s, n - (1 << s)), s))
         for s in range((n - 1).bit_length())

@@ -1,9 +1,9 @@
 """Operations of Portals 4 in a GOAL text: put, append, triggered put, and tests of counters
 (LogGOPSim2's extension).
 
-An append is a receive that other operations need not wait for; a counter counts messages that
-arrived for its appends, and completed puts of its own rank. An operation that waits for a counter
-waits for everything that the counter counts.
+An append is a receive for which other operations need not wait. A counter counts the messages that arrived for its
+appends, and completed puts of its rank. An operation that waits for a counter waits for all operations that the counter
+counts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Wrong = Callable[[str], InputError]
 
 
 class Counters:
-    """The counters of all ranks: the operations counted on each, and those that wait."""
+    """The counters of all ranks: which operations each counts, and which operations wait for it."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[int, int], list[int]] = {}

@@ -1,10 +1,8 @@
-"""The wire format of Protocol Buffers: fields of a message, and messages that follow each other in
-a file.
+"""The wire format of Protocol Buffers: the fields of a message, and files that contain several messages.
 
-These forty lines replace the ``protobuf`` package: Chakra's files need only five kinds of fields,
-and this way no generated code has to match the version of a runtime. Source: "Encoding" in the
-Protocol Buffers documentation (varints, tags, wire types 0, 1, 2 and 5; groups, types 3 and 4, are
-deprecated).
+This module replaces the ``protobuf`` package, because Chakra's files have only five kinds of fields, and generated code
+would have to match the version of a runtime. Source: "Encoding" in the Protocol Buffers documentation (varints, tags,
+wire types 0, 1, 2 and 5; groups, types 3 and 4, are deprecated).
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ def delimited(data: bytes) -> Iterator[bytes]:
 
 
 def varints(value: Value) -> list[int]:
-    """Return a repeated integer field: one value, or several packed."""
+    """Return the values in one occurrence of a repeated integer field: one value, or several that are packed."""
     if isinstance(value, int):
         return [value]
     integers, at = [], 0

@@ -1,11 +1,10 @@
-"""The recorded posts and polls of a program as a
-:class:`~softib.workloads.schedule.schedule.Schedule`.
+"""Conversion of a program's recorded posts and polls to a :class:`~softib.workloads.schedule.schedule.Schedule`.
 
-Each message is a send and a receive. A READ or an atomic is a request of 0 bytes, and a response
-that the adapter of the other rank sends. Between calls a thread computes for its CPU time. A post
-waits for everything polled before it: receives of messages, responses to READs, and sends, which
-end with their acknowledgement. A WRITE has no completion at its destination. Later posts of that
-rank wait for it, because only the memory could have shown it to the rank.
+Each message is a send and a receive. A READ or an atomic is a request of 0 bytes, and a response that the adapter of
+the other rank sends. Between calls, a thread computes for the CPU time that it used. A post waits for all completions
+that the thread polled before it: receives of messages, responses to READs, and sends, which end with their
+acknowledgement. A WRITE has no completion at its destination, where the program may have seen the data in memory.
+Therefore later posts of that rank wait for the WRITE.
 
 Events of all threads are read by time, because threads of one rank poll the same completion queue
 (UCX's datagrams: the program's thread and the asynchronous one). The n-th receive of a queue pair
@@ -29,15 +28,15 @@ MOST_THREADS = 200
 PS_PER_NS = 1000
 SEND, RECV = int(Kind.SEND), int(Kind.RECV)
 POST, RECEIVED, SENT, BEGIN, END = (int(e) for e in (Event.POST, Event.RECEIVED, Event.SENT, Event.BEGIN, Event.END))
-"""Plain numbers, because accessing a member of an enumeration costs more than the rest of an event."""
+"""Members of :class:`Event` as plain numbers, because access to a member takes longer than the rest of the work for an
+event."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The schedule, and the numbers of messages that are not in it: ``unknown`` messages to QPs of
-    programs that were not recorded or to multicast groups, and ``local`` messages of a rank to
-    itself. ``notes``: by operation, the collectives of a library that its rank begins or ends
-    before it, one per line."""
+    """A schedule, and the numbers of messages that it does not contain: ``unknown`` messages to multicast groups or to
+    QPs of programs that were not recorded, and ``local`` messages of a rank to itself. ``notes``: operation → the
+    collectives of a library that its rank begins or ends before this operation, one per line."""
 
     schedule: Schedule
     messages: int
@@ -47,8 +46,8 @@ class Recorded:
 
 
 def recorded_schedule(name: str, threads: list[RecordedThread], collectives: tuple[str, ...] = ()) -> Recorded:
-    """Return the program of ``threads``. ``collectives``: names of the numbers in BEGIN and
-    END. Raises :class:`InputError` if nothing was recorded."""
+    """Return the program of ``threads``. ``collectives``: names of the collectives, by their number in BEGIN and END
+    events. Raises :class:`InputError` if nothing was recorded."""
     ranks = _ranks(threads)
     if not ranks:
         raise InputError(f"{name}: nothing was recorded: no program created a queue pair")
@@ -85,14 +84,14 @@ def _read(build: Builder, posts: Posts, threads: list[RecordedThread], ranks: di
 
 
 def _note(collectives: tuple[str, ...], word: str, number: int, octets: int) -> str:
-    """Return ``begin MPI_Allreduce 64``; without the size if the call does not state it."""
+    """Return a note, for example ``begin MPI_Allreduce 64``; without the size if the call does not state it."""
     name = collectives[number] if number < len(collectives) else f"collective {number}"
     return f"{word} {name} {octets}" if octets else f"{word} {name}"
 
 
 def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
-    """Return the rank of each process: from the launcher if these are unique, otherwise by the time
-    of its first queue pair."""
+    """Return the rank of each process: that of the launcher, or, if these are not unique, the order in which the
+    processes created their first queue pairs."""
     rank_of: dict[int, int | None] = {}
     for t in threads:
         rank_of.setdefault(t.pid, t.rank)
@@ -103,7 +102,7 @@ def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
 
 
 def _arrival(build: Builder, m: Message, adapter: int) -> None:
-    """Write the operation of the target of ``m``: a receive, or a response of its adapter."""
+    """Write the operation of message ``m`` at its target: a receive, or a response of the target's adapter."""
     if m.opcode not in ANSWERED:
         m.arrives = build.message(RECV, m.target, m.source, m.octets, m.tag)
         return
@@ -114,8 +113,8 @@ def _arrival(build: Builder, m: Message, adapter: int) -> None:
 
 
 class _Reader:
-    """Builder of the operations of one thread. ``after``: rows whose end the next operation waits
-    for; ``noted``: notes before it."""
+    """Builder of the operations of one thread. ``after``: rows for whose end the next operation waits; ``noted``: notes
+    before the next operation."""
 
     def __init__(self, build: Builder, posts: Posts, rank: int, processor: int):
         self.build, self.posts, self.rank, self.processor = build, posts, rank, processor
@@ -140,7 +139,7 @@ class _Reader:
             self.noted.append(("begin" if kind == BEGIN else "end", qpn, octets))
 
     def end(self) -> None:
-        """End of the thread: add an operation after its last note and its last dependencies."""
+        """End the thread: add an operation that has its last notes, and waits for its last dependencies."""
         if len(self.after) > 1 or self.noted:
             self._calculate(0)
 
@@ -155,7 +154,7 @@ class _Reader:
         self.after = [row]
 
     def _made(self, row: int) -> None:
-        """Make ``row`` wait for everything that the thread has seen before, and attach its notes."""
+        """Let ``row`` wait for all completions that the thread has seen, and attach the collected notes to it."""
         for on in self.after:
             self.build.need(row, on)
         if self.noted:

@@ -1,5 +1,5 @@
-"""Posts of all threads of recorded programs: the message and destination of each request, and the
-receive that completes with it."""
+"""Posted requests of all threads of recorded programs: the message and the destination of each, and the receive that
+completes with the message."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ GRH_OCTETS = 40
 
 @dataclass(slots=True)
 class Message:
-    """A posted request that moves data from rank ``source`` (a READ: on request of rank
-    ``target``). ``row``, ``arrives`` and ``answer`` are rows of its operations, once created: the
-    send, the receive at the target, and the receive of the response of a READ or an atomic."""
+    """A posted request that moves data. ``row``, ``arrives`` and ``answer`` are the rows of its operations when these
+    exist: the send of rank ``source``, the receive at rank ``target``, and, for a READ or an atomic, the receive of the
+    response."""
 
     ns: int
     source: int
@@ -61,10 +61,9 @@ def by_time(
 class Posts:
     """All requests of ``threads`` (``ranks``: rank of each process).
 
-    ``every``: messages in the order in which they were posted; :meth:`next` gives all requests in
-    that order, None for requests that move no data between ranks; ``queues``: the same by rank,
-    QPN, and the number of earlier QPs with this QPN. ``written``: by rank, WRITEs without immediate
-    data to it.
+    ``every``: messages in the order in which they were posted. :meth:`next` returns all requests in that order, None
+    for those that move no data between ranks. ``queues``: (rank, QPN, number of earlier QPs with this QPN) → the
+    requests of that QP, in the same order. ``written``: rank → WRITEs without immediate data to it.
     """
 
     def __init__(self, threads: list[RecordedThread], ranks: dict[int, int]):
@@ -100,8 +99,8 @@ class Posts:
             makers.append((rank, kind, len(makers)))
 
     def maker(self, qpn: int, ns: int) -> tuple[int, int, int]:
-        """Return (rank, type, number of earlier QPs with this QPN) of the QP with ``qpn`` at
-        ``ns``; rank -1: none. QPNs are reused."""
+        """Return (rank, type, number of earlier QPs with this QPN) of the QP that had number ``qpn`` at time ``ns``;
+        rank -1 if there was none. QPNs are reused."""
         times, makers = self._makers.get(qpn, NO_ONE)
         k = bisect_right(times, ns) - 1
         return makers[k] if k >= 0 else NO_QP
@@ -124,8 +123,8 @@ class Posts:
         return m
 
     def received(self, ns: int, qpn: int, peer: int, octets: int) -> Message | None:
-        """Return the message with which the next receive of ``qpn`` completed; must be called in time
-        order. Earlier datagrams may have been dropped: those of other lengths are skipped."""
+        """Return the message with which the next receive of ``qpn`` completed; must be called in time order. Datagrams
+        of another length are skipped, because they may have been dropped."""
         _, kind, age = self.maker(qpn, ns)
         datagram = kind == DATAGRAMS
         key = (qpn, age, peer if datagram else 0)

@@ -1,9 +1,9 @@
-"""Traces of PyTorch's profiler (``torch.profiler``, Chrome's JSON): the activity of the GPU, and
-the NCCL kernels with their sizes.
+"""Reader of traces of PyTorch's profiler (``torch.profiler``, in Chrome's JSON format): the activity of the GPU, and
+NCCL's kernels with their sizes.
 
-In the replay, operations that ended before another one began also end before it, and times in which
-nothing ran are kept. Computing kernels between two begins or ends of communication become one
-computation; the recorded time of a collective is not used.
+In the replay, an operation waits for the operations that had ended in the profile when it began, and idle times are
+kept. The computing kernels between two begins or ends of communication become one computation. The recorded time of a
+collective is not used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NAMES = {
     "reduce_scatter_tensor": "reduce-scatter",
     "barrier": "barrier",
 }
-"""PyTorch's names of collectives, without what :func:`collective_of` removes."""
+"""PyTorch's name of a collective, without the parts that :func:`collective_of` removes → Chakra's name."""
 OCTETS = {
     **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
     **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
@@ -52,8 +52,8 @@ OCTETS = {
 KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
 COLLECTIVE = "Collective name"
 DEVICE, DEVICES = "gpu_name", "gpus_of_node"
-"""Attributes of the first node of a profile of a GPU: its name, and the number of GPUs of its node (empty, 0:
-unknown)."""
+"""Attributes of the first node of a GPU's profile: the GPU's name (empty: unknown), and the number of GPUs in its node
+(0: unknown)."""
 MESSAGES = {"send": (NodeType.COMM_SEND, "comm_dst", "Dst Rank"), "recv": (NodeType.COMM_RECV, "comm_src", "Src Rank")}
 
 
@@ -65,7 +65,7 @@ def collective_of(name: str) -> str | None:
 
 @dataclass
 class Piece:
-    """A computation, or a kernel of NCCL (``args``) on a stream. Times in microseconds."""
+    """A computation, or a kernel of NCCL (which has ``args``), on a stream. Times are in microseconds."""
 
     begin: float
     end: float
@@ -130,7 +130,7 @@ def _piece(row: Any) -> list[Piece]:
 
 
 def _merged(kernels: list[Piece], talks: list[Piece]) -> list[Piece]:
-    """Return kernels that begin between the same two begins or ends of communication, as one."""
+    """Return the computing kernels, joined if no communication begins or ends between them."""
     cuts = sorted({time for p in talks for time in (p.begin, p.end)})
     out: list[Piece] = []
     before = -1
@@ -147,8 +147,8 @@ def _merged(kernels: list[Piece], talks: list[Piece]) -> list[Piece]:
 
 
 def _ordered(path: Path, pieces: list[Piece]) -> list[Node]:
-    """Return the nodes of ``pieces``. Each waits for the last operation on each stream that ended
-    before it began, and for the time in which nothing ran."""
+    """Return the nodes of ``pieces``. Each waits for the last operation on every stream that had ended when it began,
+    and then for the idle time before it."""
     nodes: list[Node] = []
     done: dict[Any, list[tuple[float, int]]] = {}
     first = min(p.begin for p in pieces)
@@ -175,7 +175,7 @@ def _ordered(path: Path, pieces: list[Piece]) -> list[Node]:
 
 
 def _talk(path: Path, node: Node, args: dict[str, Any]) -> None:
-    """Make ``node`` the collective or message of ``args``."""
+    """Turn ``node`` into the collective or message that ``args`` describe."""
     node.name = str(args[COLLECTIVE])
     where = f"{path}: collective {shown(node.name)!r}"
     octets, many = OCTETS.get(str(args.get("dtype"))), args.get("In msg nelems")
@@ -204,8 +204,8 @@ def _talk(path: Path, node: Node, args: dict[str, Any]) -> None:
 
 
 def _ranks(text: str, size: Any) -> list[int]:
-    """Return the ranks of ``[0, 1, 2]``. PyTorch ends a long list with ``...``; the ranks then
-    continue in equal steps up to ``size``. Empty if the trace has none."""
+    """Return the ranks in a list like ``[0, 1, 2]``. PyTorch ends a long list with ``...``: the ranks then continue in
+    equal steps up to ``size`` ranks. Returns an empty list if the trace has no ranks."""
     try:
         held = ast.literal_eval(text.replace(", ...", ""))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -218,8 +218,8 @@ def _ranks(text: str, size: Any) -> list[int]:
 
 
 def of_rank(path: Path, nodes: list[Node], rank: int, ranks: int) -> list[Node]:
-    """Return the nodes of ``rank`` if only one rank has a profile. Its groups are taken to have the
-    same form in all ranks, for example 0, 8, 16 and 1, 9, 17. Raises :class:`InputError`."""
+    """Return the nodes of ``rank`` if only one rank has a profile. The groups of all ranks are assumed to have the same
+    form, for example 0, 8, 16 and 1, 9, 17. Raises :class:`InputError`."""
     out = []
     for node in nodes:
         group = node.get("comm_group")

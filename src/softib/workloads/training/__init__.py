@@ -1,2 +1,2 @@
-"""A step of training a transformer on GPUs: data, tensor, pipeline and expert parallel, compute and
+"""One step of training a transformer on GPUs with data, tensor, pipeline and expert parallelism: computing and
 communication."""

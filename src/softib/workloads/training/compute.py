@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["Passes", "Processor", "gradient_us", "head_of", "layer_of", "network_of", "optimizer_us"]
 
 TILE = (256, 128)
-"""Rows and columns of the tile that a multiprocessor computes at once: the largest of cuBLAS.
+"""Rows and columns of the tile that a multiprocessor computes at once: the largest tile of cuBLAS.
 """
 STATES = 26
-"""Bytes that Adam moves for a parameter in addition to its gradient: momentum, variance and weight of
-fp32 in and out, and the weight of bf16 out."""
+"""Bytes that Adam moves for a parameter in addition to its gradient: it reads and writes momentum, variance and weight
+in fp32, and writes the weight in bf16."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,16 @@ class Passes:
 
 @dataclass(frozen=True)
 class Processor:
-    """A GPU. ``flops``: overall operations per second stated by the user, including memory; 0:
-    computed from the size of products (``values``: section ``gpu`` of the parameters)."""
+    """A GPU. ``flops``: operations per second, including memory accesses, if the user states them. If it is 0, times
+    are computed from the size of products and ``values``, section ``gpu`` of the parameters."""
 
     gpu: Gpu
     values: Section
     flops: float = 0.0
 
     def product_us(self, rows: float, columns: float, depth: float, count: float = 1.0) -> float:
-        """Return the µs of ``count`` products of a matrix of ``rows`` × ``depth`` with one of
-        ``depth`` × ``columns``, with the better orientation of a tile."""
+        """Return the µs of ``count`` products of a matrix of ``rows`` × ``depth`` with a matrix of ``depth`` ×
+        ``columns``. The tile has the orientation that is faster."""
         if self.flops:
             return 2 * count * rows * columns * depth / self.flops * 1e6
         tall, wide = TILE
@@ -91,21 +91,21 @@ def layer_of(
     expert: int = 1,
     sequence_parallel: bool = False,
 ) -> Passes:
-    """Return one layer of ``micro_batch`` sequences on one of ``tensor`` GPUs that share it,
-    without communication."""
+    """Return the passes of one layer, for ``micro_batch`` sequences, on one of the ``tensor`` GPUs that share the
+    layer; without communication."""
     tokens, h = micro_batch * model.sequence, model.hidden
     heads, size = max(1.0, model.heads / tensor), h / model.heads
     units = tokens * h  # elements of a hidden state
     split = tensor if sequence_parallel else 1
     dense = on.linear(tokens, 3 * h / tensor, h) + on.linear(tokens, h, h / tensor)
-    dense += on.moved(4 * units / tensor, 4 * units / tensor)  # heads of the context side by side
+    dense += on.moved(4 * units / tensor, 4 * units / tensor)  # the heads' results are placed side by side
     norms = on.moved((8 + 14) * units / split, (12 + 10) * units / split)  # two norms, two sums of bias and dropout
     return dense + norms + _attention(model, heads, size, micro_batch, on) + _mlp(model, tensor, tokens, expert, on)
 
 
 def _attention(model: Transformer, heads: float, size: float, micro_batch: int, on: Processor) -> Passes:
-    """Return the attention scores and the values weighted with them; a fused kernel (FlashAttention)
-    writes no scores."""
+    """Return the passes of attention: the scores, and the values weighted with them. A fused kernel (FlashAttention)
+    does not write the scores to memory."""
     s, count = model.sequence, heads * micro_batch
     if model.flash_attention:
         one = 2 * _unwritten_us(on, s, size, s, count)
@@ -121,7 +121,7 @@ def _unwritten_us(on: Processor, rows: float, columns: float, depth: float, coun
 
 
 def _mlp(model: Transformer, tensor: int, tokens: float, expert: int, on: Processor) -> Passes:
-    """Return the MLP, or the experts of one of ``expert`` GPUs: each token uses ``top_k`` experts."""
+    """Return the passes of the MLP, or of the experts on one of ``expert`` GPUs. A token uses ``top_k`` experts."""
     h, wide = model.hidden, 4 * model.hidden / tensor
     rows, count = tokens, 1.0
     if model.experts:
@@ -132,14 +132,14 @@ def _mlp(model: Transformer, tensor: int, tokens: float, expert: int, on: Proces
 
 
 def head_of(model: Transformer, tensor: int, micro_batch: int, on: Processor) -> Passes:
-    """Return logits and loss, which only the last stage computes."""
+    """Return the passes of logits and loss, which only the last stage computes."""
     tokens, columns = micro_batch * model.sequence, model.vocabulary / tensor
     entropy = on.moved(6 * tokens * columns, 6 * tokens * columns)  # logits in fp32 in addition to those in bf16
     return on.linear(tokens, columns, model.hidden) + entropy
 
 
 def network_of(model: Network, samples: int, on: Processor) -> Passes:
-    """Return the passes of a model with a known number of operations, a third of them forward."""
+    """Return the passes of a model with a known number of operations. A third of them belongs to the forward pass."""
     took = model.flops(samples) / on.flops * 1e6
     return Passes(took / 3, took * 2 / 3)
 

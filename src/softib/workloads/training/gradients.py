@@ -1,13 +1,13 @@
 """Exchanges between replicas: sums of gradients, and with ZeRO (Rajbhandari et al., SC 2020)
 weights, with the collectives chosen by NCCL, as flows on the fabric. Stage 0 all-reduces each
-bucket of the last backward pass. Stages 1 to 3 reduce-scatter the gradients; stages 2 and 3 after
-every micro-batch, because no rank keeps whole gradients. Stages 1 and 2 all-gather the new weights
-at the end (together as many bytes as an all-reduce: section 7.2 there). Stage 3 all-gathers them
-before each pass, forward and backward, while the previous pass runs, and a third time if
-activations are recomputed. Stage 3 has one collective for each matrix of weights, because DeepSpeed
-fetches and reduces parameters in this way (``_allgather_param`` and ``_reduce_scatter_gradient``,
-deepspeed/runtime/zero/partition_parameters.py of 0.3.13). Vectors below its
-``stage3_param_persistence_threshold`` stay whole. ``gather_lists`` is that release: :class:`Lists`.
+bucket of the last backward pass. Stages 1 to 3 reduce-scatter the gradients; stages 2 and 3 do so after every
+micro-batch, because no rank keeps whole gradients. Stages 1 and 2 all-gather the new weights at the end; with the
+reduce-scatter, this moves the bytes of an all-reduce (section 7.2 of the paper). Stage 3 all-gathers them before each
+pass, forward and backward, while the previous pass runs, and a third time if activations are recomputed. Stage 3 has
+one collective for each matrix of weights, because DeepSpeed fetches and reduces parameters in this way
+(``_allgather_param`` and ``_reduce_scatter_gradient``, deepspeed/runtime/zero/partition_parameters.py of 0.3.13).
+Vectors below its ``stage3_param_persistence_threshold`` stay whole. With ``gather_lists``, the costs of :class:`Lists`
+are added.
 
 A replica runs one collective after another: first for parameters that all replicas share, then for
 its experts. With ``overlap`` the weights of stage 3 use a separate stream.
@@ -50,13 +50,14 @@ class Lists:
     copied piece by piece for each vector and rank (``_allgather_params``)."""
 
     gather_rank_us: float
-    """All-gather, for each rank: two views (Python's, and torch's of the other buffer) and a copy."""
+    """µs of an all-gather for each rank: two views (one of Python, and one that torch makes of its buffer) and a
+    copy."""
     gather_us: Callable[[float], float]
-    """All-gather of a number of bytes: zeros, and a copy."""
+    """Bytes of an all-gather → µs to write zeros, and to copy."""
     sum_us: Callable[[float], float]
-    """All-reduce of a number of bytes, which are read and written three times."""
+    """Bytes of an all-reduce → µs to read and write them three times."""
     vectors_rank_us: float
-    """After the optimizer, for each rank: three views and a copy for each vector."""
+    """µs after the optimizer for each rank: three views and a copy for each vector."""
 
     @classmethod
     def of(cls, step: Step) -> Lists:
@@ -150,8 +151,8 @@ def _optimized(step: Step, rows: Columns, stage: int, ranks: list[Exchange], don
 
 
 def _sum_up(step: Step, one: Exchange, gradients: list[np.ndarray], bucket: int) -> None:
-    """Sum a bucket of gradients when it is complete; without ``overlap``, when all buckets of its
-    backward pass are."""
+    """Sum a bucket of gradients over the replicas when it is complete; without ``overlap``, when all buckets of the
+    backward pass are complete."""
     ready = gradients[bucket if step.overlap else bucket // step.buckets * step.buckets + step.buckets - 1]
     scatters = step.zero and one.lists is None
     collective = Collective.REDUCE_SCATTER if scatters else Collective.ALL_REDUCE
@@ -160,8 +161,8 @@ def _sum_up(step: Step, one: Exchange, gradients: list[np.ndarray], bucket: int)
 
 
 def _sharded(step: Step, one: Exchange, gradients: list[np.ndarray], done: Done) -> None:
-    """Stage 3: each pass waits for its weights, which are fetched while the previous
-    pass runs (``overlap``), otherwise after it."""
+    """Add the exchanges of stage 3: each pass waits for its weights. They are fetched while the previous pass runs, or,
+    without ``overlap``, after it."""
     stage, matrices = one.at[0], step.model.matrices // step.layout.pipeline
     passes = [(backward, k) for k in range(step.layout.micro_batches) for backward in (False, True)]
     behind, stream = (2, "weights") if step.overlap else (1, "gradients")

@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["Group", "Groups", "part_of_nodes"]
 
 At = tuple[int, int]
-"""A stage and a rank of its tensor groups."""
+"""A stage, and the rank in its tensor groups."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """One communicator. ``positions`` int64[…]: its replicas; ``machine``: its part of a
-    node; ``adapters`` int64[nodes, nics]; ``sharing``: groups that use the busiest of these
-    adapters."""
+    """One communicator. ``positions`` int64[…]: its replicas; ``machine``: the part of a node that it uses;
+    ``adapters`` int64[nodes, nics]; ``sharing``: number of groups that use the busiest of these adapters."""
 
     positions: np.ndarray
     machine: Machine
@@ -140,6 +139,6 @@ class Groups:
             nodes, step = len(group.adapters), self.step
             by = choose(collective, octets, group.machine, nodes, nccl=step.nccl)
             run = Run(collective, by, octets, group.machine, group.adapters, step.values)
-            flows = flows_of(run, times).slower(group.sharing)  # together they get the share of one group
+            flows = flows_of(run, times).slower(group.sharing)  # groups that share an adapter divide its rate
             self._flows[key] = flows, rows.lines(1 + int(flows.connection.max(initial=-1)) + 1)
         return self._flows[key]

@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["JobNodes", "figures_of", "nodes_of_job", "notes_of", "part_of_job", "states_gb", "step_of"]
 
 MOST_BUCKETS = 8
-"""Default number of gradient buckets that are sent during the backward pass; there are fewer if
-they would be smaller than the library's. Without overlap there is one, as in Megatron-LM.
+"""Default number of gradient buckets that are sent during the backward pass. There are fewer if they would be smaller
+than the library's buckets. Without overlap there is one bucket, as in Megatron-LM.
 """
 MEGATRON_BUCKET, MEGATRON_EACH = 40_000_000, 1_000_000
-"""Gradients in a bucket of Megatron-LM: this number, or this number per replica, whichever is larger
-(``bucket_size`` of its DistributedDataParallelConfig)."""
+"""Number of gradients in a bucket of Megatron-LM: the first number, or the second one times the number of replicas,
+whichever is larger (``bucket_size`` of its DistributedDataParallelConfig)."""
 DDP_BUCKET = 25 << 20
 """Bytes of a bucket of PyTorch's DistributedDataParallel (``bucket_cap_mb``)."""
 HEAD = 128
 """Size of an attention head, unless a job states the number of heads."""
 ADAM = 12
-"""Bytes of Adam per parameter: weight, momentum and variance of fp32."""
+"""Bytes that Adam stores per parameter: weight, momentum and variance in fp32."""
 OTHERS_ACHIEVED = 0.5
 """Share of a data sheet's rate that models other than transformers achieve by default: an assumption."""
 OF_TRANSFORMERS = {
@@ -204,7 +204,7 @@ class JobNodes(NamedTuple):
     """The nodes of a job."""
 
     gpus: int
-    """Of each node."""
+    """Number of GPUs in each node."""
     adapters: np.ndarray
     """int64[nodes, nics]"""
 

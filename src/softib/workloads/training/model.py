@@ -19,9 +19,10 @@ ELEMENT = 2
 
 @dataclass(frozen=True)
 class Transformer:
-    """``layers`` of ``hidden``, sequences of ``sequence`` tokens, ``vocabulary``; ``experts`` of
-    each layer (0: dense), ``top_k`` of them per token; ``recompute``: activations are recomputed in the
-    backward pass; ``heads`` of attention; ``flash_attention``: one kernel computes attention.
+    """A transformer. ``layers``: their number; ``hidden``: size of the hidden state; ``sequence``: tokens of a
+    sequence; ``vocabulary``: its size; ``experts``: number of experts in a layer (0: dense), of which a token uses
+    ``top_k``; ``recompute``: activations are recomputed in the backward pass; ``heads``: number of attention heads;
+    ``flash_attention``: one kernel computes attention.
     """
 
     layers: int
@@ -72,8 +73,8 @@ class Transformer:
 
 @dataclass(frozen=True)
 class Network:
-    """A model other than a transformer, for example a CNN: ``parameters``, and ``operations`` of the
-    forward and backward pass on one sample. Each GPU has all of it."""
+    """A model other than a transformer, for example a CNN. Every GPU has the whole model. ``parameters``: their number;
+    ``operations``: those of the forward and backward pass on one sample."""
 
     parameters: float
     operations: float
@@ -155,8 +156,8 @@ class Layout:
         return self.tensor * self.pipeline * self.data
 
     def gradients(self, model: Transformer | Network) -> tuple[float, float]:
-        """Return the gradients of one rank: (those summed over all replicas, those of experts, which
-        ``data / expert`` ranks have)."""
+        """Return the numbers of gradients of one rank: (those summed over all replicas, those of experts, which are
+        summed over ``data / expert`` ranks)."""
         here = self.tensor * self.pipeline
         experts = model.experts * 8 * model.layers * model.hidden**2 if model.experts else 0
         return (model.parameters - experts) / here, experts / here / self.expert

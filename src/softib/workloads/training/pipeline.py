@@ -1,7 +1,7 @@
-"""Stages of a pipeline: the order of their passes, activations between them, and the collectives of
+"""The stages of a pipeline: the order of their passes, the activations that they exchange, and those collectives of
 their tensor and expert groups that cross nodes.
 
-Gradients are sent in ``buckets``, each when the backward pass of the last micro-batch has completed it.
+Gradients are sent in ``buckets``. A bucket is sent when the backward pass of the last micro-batch has completed it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Done", "order_of", "pipeline"]
 Pass = tuple[int, int, bool, int]
 """Stage, chunk, backward, micro-batch."""
 Done = dict[Pass, np.ndarray]
-"""First and last row int64[2, data] of each pass."""
+"""Pass → its first and its last row, int64[2, data]."""
 
 
 def order_of(stage: int, stages: int, micro_batches: int, interleave: int = 1) -> list[tuple[bool, int, int]]:
@@ -88,7 +88,7 @@ class _Passes:
 
     def _exchanged(self, stage: int, backward: bool, needs: np.ndarray) -> np.ndarray:
         """Add the collectives of all layers of a pass that cross nodes, one after another; return
-        their last rows. Those of the ranks of a tensor group run concurrently."""
+        their last rows. The collectives of different ranks of a tensor group run concurrently."""
         for groups, e in self.crossing:
             times = self.step.layers * (e.backward if backward else e.forward)
             ends = []
@@ -152,7 +152,7 @@ def _next_of(step: Step) -> dict[Pass, Pass]:
 
 
 def _handed(step: Step, rows: Columns, src: np.ndarray, dst: np.ndarray, octets: float, line: np.ndarray) -> np.ndarray:
-    """Add bytes from rank to rank: a message, or time of NVLink if both are in one node."""
+    """Add a transfer of bytes from rank to rank: a message, or, inside a node, the time that NVLink needs."""
     node = np.zeros(int(step.adapters.max()) + 1, np.int64)
     node[step.adapters] = np.arange(len(step.adapters))[:, None]
     local = node[src] == node[dst]

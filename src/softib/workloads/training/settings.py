@@ -1,9 +1,8 @@
 """Settings of Megatron-LM and DeepSpeed as options of a training step.
 
 Names are those of Megatron-LM's command line (``--tensor-model-parallel-size``, with or without the
-dashes in front, or ``tp``) and of DeepSpeed's configuration file. A setting that changes a step but
-is not in the model is an error. Settings without an effect on a step (data, logging, learning rate)
-are ignored.
+dashes in front, or ``tp``) and of DeepSpeed's configuration file. A setting that changes a step, but that the model
+does not have, is an error. Settings without an effect on a step (data, logging, learning rate) are ignored.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ DERIVED = (
     "fp16",
 )
 ONLY_1 = ("context_parallel_size", "cp", "expert_tensor_parallel_size", "etp")
-"""Kinds of parallelism that are not in the model."""
+"""Settings of kinds of parallelism that the model does not have: they must be 1."""
 CHANGES = re.compile(r"parallel|_size$|overlap|recompute|^moe_|expert|checkpoint_activations|group_query|fp8")
-"""Settings of Megatron-LM that change a step, which must not be ignored silently."""
+"""Names of settings of Megatron-LM that may change a step. An unknown setting with such a name is an error."""
 DEEPSPEED = {"train_batch_size": "batch", "train_micro_batch_size_per_gpu": "micro_batch"}
 IGNORED = {
     "optimizer",
@@ -78,7 +77,7 @@ IGNORED = {
     "seed",
     "data_types",
 }
-"""Keys of DeepSpeed's file that have no effect on a step, or follow from others."""
+"""Keys of DeepSpeed's file that are ignored, because they have no effect on a step or follow from other keys."""
 ZERO_IGNORED = re.compile(r"bucket_size|^stage3_|contiguous_gradients|round_robin|sub_group_size|^reduce_scatter$")
 
 

@@ -31,8 +31,8 @@ __all__ = ["Exchanged", "Step", "part_of"]
 
 @dataclass(frozen=True)
 class Exchanged:
-    """Collectives of a layer in its passes: ``octets`` bytes each, ``forward`` and ``backward``: their
-    number."""
+    """Collectives of one kind in a layer, of ``octets`` bytes each. ``forward`` and ``backward``: their number in these
+    passes."""
 
     collective: Collective
     octets: float
@@ -48,7 +48,7 @@ class Step:
     * ``overlap``: gradients are sent during the backward pass.
     * ``adapters`` int64[nodes, nics].
     * ``gradient_octets``: bytes of one gradient.
-    * ``nccl``: its version.
+    * ``nccl``: version of NCCL.
     * ``zero``: ZeRO's stage, 0 to 3.
     * ``sequence_parallel``: a tensor group also shares the operations between its layers.
     * ``gather_lists``: collectives of ZeRO stage 3 take lists of tensors.
@@ -147,7 +147,7 @@ class Step:
 
     @cached_property
     def of_experts(self) -> list[Exchanged]:
-        """Return two all-to-alls of a layer."""
+        """Return the two all-to-alls of a layer with experts."""
         if self.layout.expert == 1:
             return []
         octets = self.model.activation_octets * self.micro_batch * self.model.top_k / self.layout.tensor
@@ -165,7 +165,8 @@ class Step:
 
     @cached_property
     def experts_us(self) -> Passes:
-        """Return the same for expert-parallel collectives."""
+        """Return the time in µs of one micro-batch's expert-parallel collectives in the layers of one chunk; 0 if
+        expert groups span nodes."""
         return self._inside(self.of_experts, self.layout.expert, self.layout.tensor)
 
     @cached_property

@@ -1,1 +1,1 @@
-"""Faults of links and ports: bit errors, RS-FEC, faulty flow control."""
+"""Faults of links and ports: bit errors, RS-FEC, and faults of flow control."""

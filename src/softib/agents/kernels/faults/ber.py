@@ -1,7 +1,7 @@
-"""Faults of links: bit errors and their effect on a MAD (IBA 16.1.3.5, 16.1.4, 7.12).
+"""Bit errors of links, and their effect on MADs and counters (IBA 16.1.3.5, 16.1.4, 7.12).
 
-A link that is up carries symbols all the time, so its errors grow with time. There is no periodic
-update: :func:`settle` updates one port when its counters are read or its link changes.
+A link that is up always carries symbols, so the number of its errors grows with time. There is no
+periodic update: :func:`settle` updates one port when its counters are read or its link changes.
 """
 
 import math
@@ -60,16 +60,18 @@ THRESHOLDS_AT = PortInfo.local_phy_errors.byte
 TRAP_INTEGRITY = 129
 
 FIRST_64B66B = 4
-"""Speed code (FDR10) from which lanes carry 64b/66b blocks instead of 8b/10b symbols."""
+"""First speed code (FDR10) at which lanes carry 64b/66b blocks instead of 8b/10b symbols."""
 SYNC_SHARE = 2 / 66
 CROSSED, CORRUPTED, NOT_SENT = 0, 1, 2
 MOST_AT_ONCE = 100_000
-"""Largest number of corrupted application packets per update that are assigned one by one."""
+"""Maximum number of corrupted application packets per update that are assigned to packets
+individually."""
 
 
 @inner
 def wrong_bits(t, port, code, lanes, n):
-    """Count ``n`` bit errors that no code corrects: each is a wrong symbol (8b/10b) or block (64b/66b)."""
+    """Count ``n`` bit errors that no code corrects. Each makes one symbol (8b/10b) or block
+    (64b/66b) wrong."""
     grow(t.counters[port], SYMBOL, n)
     if code >= FIRST_64B66B and n > 0:
         row = t.lane_counters[port]
@@ -80,7 +82,8 @@ def wrong_bits(t, port, code, lanes, n):
 
 @inner
 def idle(t, port, passed):
-    """Count the bit errors of ``passed`` picoseconds of symbols on the link into ``port``."""
+    """Count the bit errors in the symbols that the link into ``port`` carried in ``passed``
+    picoseconds."""
     code, lanes = speed_code(t, port), LANES[t.port_info[port, WIDTH_AT]]
     ber = t.fault_rate[port, BER]
     bits = LANE_GBPS[code] * lanes * passed * 1e-3
@@ -94,8 +97,9 @@ def idle(t, port, passed):
 
 @inner
 def corrupted_updates(t, port):
-    """Return the probability that a flow control packet into ``port`` arrives with an error: in its
-    80 line bits, in its block of 66 bits, or in the codeword around it."""
+    """Return the probability that a flow control packet into ``port`` arrives with an error. The
+    error is in its 80 line bits, in its block of 66 bits, or, with FEC, in the codeword that
+    contains it."""
     code, ber = speed_code(t, port), min(t.fault_rate[port, BER], 0.5)
     if corrects(t, port, code):
         length, fixes = PAM4_CODE if PAM4[code] else NRZ_CODE
@@ -105,8 +109,8 @@ def corrupted_updates(t, port):
 
 @inner
 def lost_updates(t, port):
-    """Return the probability that ``port`` misses a flow control packet: the peer omits it, or it
-    arrives with an error."""
+    """Return the probability that ``port`` does not receive a flow control packet, because the peer
+    omits it or it arrives with an error."""
     bits, lost = t.fault[port, BITS], 0.0
     if bits & NOISY:
         lost = corrupted_updates(t, port)
@@ -117,7 +121,7 @@ def lost_updates(t, port):
 
 @inner
 def settle(t, port, now):
-    """Update the counters of ``port`` to the time ``now``."""
+    """Update the counters of ``port`` to time ``now``."""
     if t.fec_clock[port] != 0:
         clean_codewords(t, port, now)
     if t.options[FAULTY] == 0:
@@ -146,9 +150,10 @@ def settle(t, port, now):
 
 @inner
 def integrity(t, port, now):
-    """Count a local physical error. Beyond the threshold (LocalPhyErrors) the link recovers: both
-    ends count the recovery; the receiver counts LocalLinkIntegrityErrors and raises trap 129. Each
-    packet without an error cancels one error (IBA 7.12.2)."""
+    """Count a local physical error. If the number of errors exceeds the threshold (LocalPhyErrors),
+    the link recovers: both ends count the recovery, and the receiver counts
+    LocalLinkIntegrityErrors and raises trap 129. Each packet without an error cancels one error
+    (IBA 7.12.2)."""
     row = t.fault[port]
     row[PHY_ERRORS] += 1
     if row[PHY_ERRORS] <= get8(t.port_info[port], THRESHOLDS_AT) >> 4:
@@ -162,7 +167,7 @@ def integrity(t, port, now):
 
 @inner
 def corrupted(t, port):
-    """Return whether a MAD arrives at ``port`` with a wrong bit; counts the symbols."""
+    """Return whether a MAD arrives at ``port`` with a bit error. Its symbol errors are counted."""
     code, lanes = speed_code(t, port), LANES[t.port_info[port, WIDTH_AT]]
     ber = t.fault_rate[port, BER]
     if corrects(t, port, code):
@@ -179,11 +184,12 @@ def corrupted(t, port):
 
 @inner
 def rates_of_loss(t, port):
-    """Return (a, b): a packet of L bytes on the wire into ``port`` is lost with probability 1 - exp(-(a + b L)).
+    """Return (a, b) such that a packet of L bytes on the link into ``port`` is lost with
+    probability 1 - exp(-(a + b L)).
 
-    Without FEC, each of its line bits (10 or 8.25 per byte) can be wrong. With FEC, a packet begins
-    anywhere in a codeword of 5140 data bits and is lost with any uncorrectable codeword that it
-    touches. This is the rule of :func:`corrupted` for any length.
+    Without FEC, an error in any of the packet's line bits (10 or 8.25 per byte) destroys it. With
+    FEC, a packet begins anywhere in a codeword of 5140 data bits, and is lost if any codeword that
+    contains a part of it is uncorrectable. :func:`corrupted` applies the same rule to MADs.
     """
     if t.fault[port, BITS] & NOISY == 0:
         return 0.0, 0.0
@@ -197,8 +203,8 @@ def rates_of_loss(t, port):
 
 @inner
 def arrive_corrupted(t, ingress, corrupted, packets, now):
-    """Spread ``corrupted`` corrupted packets evenly among the ``packets`` that arrived for
-    applications at ``ingress``."""
+    """Process ``corrupted`` corrupted packets among the ``packets`` that arrived for applications
+    at ``ingress``. They are assumed to be evenly spread."""
     add(t.counters[ingress], RCV_ERRORS, np.uint64(corrupted))
     add(t.detail_counters[ingress], LOCAL_PHYSICAL, np.uint64(corrupted))
     right = max(packets - corrupted, np.int64(0)) // max(corrupted, np.int64(1))
@@ -209,8 +215,8 @@ def arrive_corrupted(t, ingress, corrupted, packets, now):
 
 @inner
 def cross(t, egress, vl15, now):
-    """Return the outcome of a MAD on the cable at ``egress``: CROSSED, CORRUPTED (it was sent and
-    arrived with an error) or NOT_SENT. VL15 has no credits (IBA 3.5.7)."""
+    """Return the outcome of a MAD on the cable at ``egress``: CROSSED, CORRUPTED (it arrived with
+    an error) or NOT_SENT. VL15 does not use credits (IBA 3.5.7)."""
     ingress = np.int64(t.port_peer[egress])
     bits = t.fault[ingress, BITS]
     if bits & LAVISH and not vl15:
@@ -233,8 +239,8 @@ def cross(t, egress, vl15, now):
 
 @inner
 def survive(t, first, last, vl15, now):
-    """Send a MAD over the hops ``first``…``last`` - 1 of ``path``; return -1 if it arrives,
-    otherwise the end of the hops that count."""
+    """Send a MAD over the hops ``first``…``last`` - 1 of ``path``. Return -1 if it arrives,
+    otherwise the end of the range of hops that it passed and that are counted."""
     for i in range(first, last):
         fate = cross(t, np.int64(t.path[i]), vl15, now)
         if fate != CROSSED:
@@ -244,8 +250,8 @@ def survive(t, first, last, vl15, now):
 
 @inner
 def survive_back(t, last, now):
-    """Like :func:`survive` for the answer of a directed SMP, on the hops ``last`` - 1 … 0 backwards:
-    return -1, or the first hop that does not count."""
+    """Send the answer of a directed SMP backwards over the hops ``last`` - 1 … 0. Return -1 if it
+    arrives, otherwise the first hop that it did not pass and that is not counted."""
     for i in range(last - 1, -1, -1):
         fate = cross(t, np.int64(t.port_peer[t.path[i]]), True, now)
         if fate != CROSSED:

@@ -1,10 +1,11 @@
-"""The faults of a port as numbers that kernels share, and the random numbers of their errors.
+"""The columns that hold the faults of each port, and the random numbers from which errors are
+drawn.
 
 ``fault`` int64[ports, 7] holds the faults of each port and their state (columns below).
-``fault_rate`` float64[ports, 3] holds its bit error ratio, the picoseconds in which it drains one
-MAD (infinite: blocked), and the share of flow-control packets that its peer omits. ``rng_state`` is
-the random state. ``options[FAULTY]`` is 0 while no port has a fault; these columns are then not
-read.
+``fault_rate`` float64[ports, 3] holds its bit error ratio, the picoseconds that it needs to drain
+one MAD (infinite: blocked), and the share of flow-control packets that its peer omits.
+``rng_state`` is the state of the random generator. As long as no port has a fault,
+``options[FAULTY]`` is 0 and these columns are not read.
 """
 
 import math
@@ -17,23 +18,24 @@ from softib.iba.rates import LANES_BY_BIT
 from softib.iba.smp import PortInfo
 
 FAULTY = 1
-"""Element of ``options``: the number of ports that have a fault."""
+"""Index into ``options`` of the number of ports that have a fault."""
 BITS, SETTLED, PHY_ERRORS, DRAINED, WAITED, HELD, FLOWED = range(7)
-"""Columns of ``fault``. BITS: the faults. SETTLED: time to which the port's counters are updated.
-PHY_ERRORS: local physical errors not cancelled yet. DRAINED: time when its buffer is empty of MADs.
-WAITED: time to which its sender's waiting is counted. HELD: time since which its sender waits
-forever (0: it does not). FLOWED: time when it has drained the data of applications. Times are in
-ps."""
+"""Columns of ``fault``. BITS: the faults. SETTLED: time up to which the port's counters are
+updated. PHY_ERRORS: local physical errors that are not cancelled yet. DRAINED: time at which its
+buffer contains no more MADs. WAITED: time up to which its sender's waiting is counted. HELD: time
+since which its sender waits without a time limit (0: it does not). FLOWED: time at which it has
+drained the data of applications. Times are in ps."""
 CUT, DEAD, NOISY, SLOW, LAVISH, STARVED = 1, 2, 4, 8, 16, 32
-"""CUT: no signal arrives. DEAD: the node has no power. NOISY: bit errors. SLOW: it drains slowly.
-LAVISH: it grants credits without buffer space. STARVED: the peer omits flow-control packets."""
+"""Bits of BITS. CUT: no signal arrives. DEAD: the node has no power. NOISY: it receives bit errors.
+SLOW: it drains slowly. LAVISH: it grants credits without buffer space. STARVED: the peer omits
+flow-control packets."""
 BER, DRAIN, LEFT_OUT = 0, 1, 2
 
 LANES = np.ones(256, np.int64)
 for _bit, _n in LANES_BY_BIT.items():
     LANES[_bit] = _n
 PACKET_OCTETS = 4 * float(MAD_DWORDS) + 2
-"""Bytes of a MAD's packet with its VCRC."""
+"""Number of bytes in a MAD's packet, including the VCRC."""
 WIDTH_AT = PortInfo.link_width_active.byte
 
 
@@ -50,7 +52,8 @@ def roll(t):
 
 @inner
 def poisson(t, mean):
-    """Return a number of rare events if ``mean`` are expected (a normal approximation above 60)."""
+    """Return the number of rare events, drawn from a Poisson distribution with mean ``mean`` (a
+    normal approximation above 60)."""
     if mean <= 0.0:
         return np.int64(0)
     if mean > 60.0:
@@ -65,6 +68,6 @@ def poisson(t, mean):
 
 @inner
 def grow(row, column, n):
-    """Add ``n`` (a signed number) to a counter that stops at its maximum."""
+    """Add ``n`` (a signed integer) to a counter that stops at its maximum."""
     if n > 0:
         add(row, column, np.uint64(n))

@@ -1,5 +1,5 @@
-"""Reed-Solomon forward error correction of a link: the outcome for its codewords at a bit error
-ratio, and their counters (IBA 5.3, 14.2.5.19; IEEE 802.3 clause 91)."""
+"""Reed-Solomon forward error correction of a link: how many codewords are corrected and lost at a
+bit error ratio, and the counters that show it (IBA 5.3, 14.2.5.19; IEEE 802.3 clause 91)."""
 
 import math
 
@@ -32,23 +32,25 @@ LANE_GBPS = np.array([0.0, *(s.lane_gbps for s in SPEEDS)])
 PAM4 = np.array([False, *(s.pam4 for s in SPEEDS)])
 SYMBOL_BITS, CODE_DATA_BITS = 10.0, 5140.0
 PAM4_CODE, NRZ_CODE = (544, 15), (528, 7)
-"""RS(544, 514) of PAM4 lanes and RS(528, 514) of others: symbols in a codeword, and symbols that
-the code corrects (IEEE 802.3 clause 91, symbols of 10 bits)."""
+"""RS(544, 514) of PAM4 lanes, and RS(528, 514) of other lanes: number of 10-bit symbols in a
+codeword, and number of symbols that the code can correct (IEEE 802.3 clause 91)."""
 TAIL_TERMS = 40
 LEAST_MEAN = 1e-9
-"""If fewer codewords than this are expected, none is drawn: each update would waste a random number."""
+"""If fewer codewords than this are expected, none is drawn, to save a random number per update."""
 
 
 @inner
 def corrects(t, port, code):
-    """Return whether RS-FEC works on the link of ``port`` (always on PAM4 lanes; IBA 14.2.5.19)."""
+    """Return whether RS-FEC is active on the link of ``port``. It always is on PAM4 lanes (IBA
+    14.2.5.19)."""
     return PAM4[code] or get8(t.port_info_ext[port], FEC_ACTIVE_AT + 1) >= RS_ACTIVE
 
 
 @inner
 def codeword(ber, length, fixes):
-    """Return for one codeword: the expected number of corrected symbols, the probability that the
-    codeword is corrected, and the probability that it is uncorrectable."""
+    """Return three values for one codeword: the expected number of corrected symbols, the
+    probability that the codeword has errors and is corrected, and the probability that it is
+    uncorrectable."""
     q = -math.expm1(SYMBOL_BITS * math.log1p(-min(ber, 0.5)))
     right = math.exp(length * math.log1p(-q))
     p, symbols, fixed, lost = right, 0.0, 0.0, 0.0
@@ -59,14 +61,14 @@ def codeword(ber, length, fixes):
             fixed += p
         else:
             lost += p
-    # If fewer errors are expected than the code corrects, sum the tail itself: computed as 1 - sum, it would be lost
-    # in rounding.
+    # If fewer errors are expected than the code corrects, the small tail is summed directly: in 1 -
+    # sum, it would be lost in rounding.
     return symbols, fixed, (lost if length * q < fixes else 1.0 - fixed - right)
 
 
 @inner
 def on_lanes(t, row, column, lanes, n):
-    """Distribute ``n`` events among the first ``lanes`` columns."""
+    """Distribute ``n`` events among the counters of the first ``lanes`` lanes."""
     each = n // lanes
     first = np.int64(roll(t) * lanes)
     for i in range(min(lanes, COUNTED_LANES)):
@@ -75,8 +77,8 @@ def on_lanes(t, row, column, lanes, n):
 
 @inner
 def wrong_blocks(t, port, lanes, symbols, fixed, lost):
-    """Count the outcome of RS-FEC: corrected symbols by lane, corrected blocks and lost blocks. A
-    lost block is a symbol error."""
+    """Count the outcome of RS-FEC: corrected symbols per lane, corrected blocks, and lost blocks.
+    Each lost block also counts as a symbol error."""
     row = t.lane_counters[port]
     on_lanes(t, row, FEC_CORRECTED, lanes, symbols)
     on_lanes(t, row, FEC_UNCORRECTED, lanes, lost)
@@ -97,7 +99,7 @@ def codewords_in(t, port, passed):
 @inner
 def clean_codewords(t, port, now):
     """Count all codewords since the last update in bin 0 of the histogram. :func:`corrected`
-    subtracts those with errors at the same time."""
+    subtracts those with errors in the same update."""
     passed = now - t.fec_clock[port]
     began = t.fec_clock[port] != 0
     t.fec_clock[port] = max(now, np.int64(1))
@@ -109,10 +111,10 @@ def clean_codewords(t, port, now):
 
 @inner
 def corrected(t, port, ber, length, fixes, codewords):
-    """Draw how many of ``codewords`` have 1 … ``fixes`` wrong symbols, and how many have more;
-    count them in the histogram.
+    """Draw how many of ``codewords`` have 1 … ``fixes`` wrong symbols, and how many have more.
+    Count them in the histogram.
 
-    Returns (corrected symbols, corrected codewords, lost codewords).
+    Return (corrected symbols, corrected codewords, lost codewords).
     """
     q = -math.expm1(SYMBOL_BITS * math.log1p(-min(ber, 0.5)))
     p, symbols, fixed = math.exp(length * math.log1p(-q)), np.int64(0), np.int64(0)

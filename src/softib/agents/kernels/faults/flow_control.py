@@ -1,15 +1,16 @@
-"""Flow control faults: ports that drain slowly, late updates, and buffers that overrun. The sender
-to a slow port waits for credits, and a switch discards packets that wait too long (IBA 18.2.5.4).
-Late updates fire the watchdog; overruns raise traps 130 and 131 (IBA 7.9, 14.2.5.1).
+"""Faults of flow control: ports that drain slowly, flow control packets that are late, and buffer
+overruns. The sender to a slow port waits for credits, and a switch discards packets that wait too
+long (IBA 18.2.5.4). Late flow control packets trigger the watchdog. Traps 130 and 131 report
+overruns and the watchdog (IBA 7.9, 14.2.5.1).
 
-MADs pass :func:`queue` one by one. Data of applications is processed later, as sums: :func:`flow`,
-:func:`expire` and :func:`hold`.
+MADs go through :func:`queue` one by one. Data of applications is processed later, in sums, by
+:func:`flow`, :func:`expire` and :func:`hold`.
 
-A port sends a flow control packet on each VL at least every 65,536 symbol times. If no such packet
-arrives for 400,000 symbol times, the receiver starts recovery of the link. That needs errors so
-dense that six packets in a row are corrupted. A buffer overruns only if its owner grants credits
-without buffer space. ``overruns`` int64[ports, 2]: the last update period (65,536 symbol times)
-with an overrun (-1: none yet), and the number of consecutive periods with one.
+A port sends a flow control packet on each VL at least every 65,536 symbol times. If none arrives
+for 400,000 symbol times, the receiver starts recovery of the link. This happens only if errors are
+so frequent that six packets in a row are corrupted. A buffer overruns only if its port grants
+credits without buffer space. ``overruns`` int64[ports, 2] holds the last update period (65,536
+symbol times) with an overrun (-1: none yet), and the number of consecutive periods with one.
 """
 
 import math
@@ -45,14 +46,14 @@ HOQ_DISCARDS = DETAIL_COUNTERS.names.index("port_sw_hoq_lifetime_limit_discards"
 HOQ_AT = PortInfo.hoq_life.byte
 SPEED_GBPS = np.array([1.0, *(s.lane_data_gbps for s in SPEEDS)])
 HOQ_UNIT_PS, HOQ_FOREVER = 4_096_000, 19
-"""HOQLife is 4.096 us times 2^n; values of n above 19 mean no limit (IBA 14.2.5.6, 18.2.5.4)."""
+"""HOQLife is 4.096 us times 2^n. Values of n above 19 mean no limit (IBA 14.2.5.6, 18.2.5.4)."""
 CREDITS = 8
-"""MADs that fit into the receive buffer of a slow port before its sender has to wait."""
+"""Number of MADs that the receive buffer of a slow port holds before its sender has to wait."""
 
 
 @inner
 def waits(t, egress, row, now, until):
-    """Count PortXmitWait of ``egress`` for the uncounted time up to ``until``."""
+    """Count PortXmitWait of ``egress`` for the time up to ``until`` that is not counted yet."""
     since = max(now, row[WAITED])
     if until > since:
         row[WAITED] = until
@@ -63,8 +64,9 @@ def waits(t, egress, row, now, until):
 def tick(t, egress, slow, now):
     """Count PortXmitWait of ``egress`` while its peer, ``slow``, drains the data of applications.
 
-    A tick counts if there is data to send and no credit for it (IBA 16.1.3.5). So the waiting time
-    is the slow port's draining time minus the link's sending time.
+    A tick is counted while there is data to send and no credit for it (IBA 16.1.3.5). So the
+    waiting time is the time that the slow port needs to drain the data, minus the time that the
+    link needs to send it.
     """
     row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
     if drain <= 0.0 or drain == math.inf:
@@ -81,8 +83,8 @@ def tick(t, egress, slow, now):
 
 @inner
 def flow(t, egress, slow, octets, now):
-    """Account for ``octets`` bytes that applications sent through ``egress`` to ``slow``, which
-    drains them at its rate."""
+    """Process ``octets`` bytes that applications sent through ``egress`` to ``slow``, which drains
+    them at its own rate."""
     row, drain = t.fault[slow], t.fault_rate[slow, DRAIN]
     if drain <= 0.0 or drain == math.inf:
         return
@@ -94,7 +96,8 @@ def flow(t, egress, slow, octets, now):
 @inner
 def expire(t, egress, packets, now):
     """Discard ``packets`` of applications that waited for credits at the head of the queue of
-    ``egress``: each after HOQLife, and from the VLStallCount-th on at once (IBA 18.2.5.4)."""
+    ``egress``. Each waits for HOQLife; after VLStallCount packets, the rest are discarded at once
+    (IBA 18.2.5.4)."""
     slow = np.int64(t.port_peer[egress])
     add(t.counters[egress], DISCARDS, packets)
     add(t.detail_counters[egress], HOQ_DISCARDS, packets)
@@ -109,7 +112,8 @@ def expire(t, egress, packets, now):
 
 @inner
 def hold(t, egress, now):
-    """Let packets wait at ``egress`` forever: its peer is blocked, and their lifetime is unlimited."""
+    """Let packets wait at ``egress`` without end, because its peer is blocked and their lifetime is
+    unlimited."""
     slow = np.int64(t.port_peer[egress])
     if slow >= 0 and t.fault[slow, BITS] & SLOW and not t.fault[egress, HELD]:
         t.fault[egress, HELD] = max(now, 1)
@@ -118,7 +122,7 @@ def hold(t, egress, now):
 @inner
 def queue(t, egress, ingress, now):
     """Return whether a MAD leaves ``egress`` towards the slow port ``ingress``. The MAD may have to
-    wait for credits; a switch discards it if it waits longer than HOQLife (IBA 18.2.5.4)."""
+    wait for credits. A switch discards it if it waits longer than HOQLife (IBA 18.2.5.4)."""
     row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
     wait = np.int64(0)
     blocked = drain == math.inf
@@ -143,7 +147,8 @@ def queue(t, egress, ingress, now):
 
 @inner
 def overflows(t, ingress, now):
-    """Return whether a MAD meets a full buffer at ``ingress`` although the port granted credits for it."""
+    """Return whether the buffer at ``ingress`` is full when a MAD arrives, although the port
+    granted credits for it."""
     row, drain = t.fault[ingress], t.fault_rate[ingress, DRAIN]
     if drain == math.inf or row[DRAINED] - now > (CREDITS - 1) * drain:
         return True
@@ -152,7 +157,8 @@ def overflows(t, ingress, now):
 
 
 UPDATE_SYMBOLS, WATCHDOG_SYMBOLS = 65_536, 400_000
-"""Longest time between two flow control packets of a VL, and time after which the watchdog fires (IBA 7.9.2, 7.9.3)."""
+"""Symbol times: maximum between two flow control packets of a VL, and until the watchdog fires (IBA
+7.9.2, 7.9.3)."""
 MISSED = WATCHDOG_SYMBOLS // UPDATE_SYMBOLS
 UPDATE_BITS = 80
 """Line bits of a flow control packet on 8b/10b lanes: two delimiters and six bytes (IBA 7.9.4)."""
@@ -165,21 +171,21 @@ UPDATE_ERRORS = VL_COUNTERS.fields["port_vl_xmit_flow_ctl_update_errors"][1] // 
 TRAP_OVERRUN, TRAP_WATCHDOG = 130, 131
 VLS_AT, THRESHOLDS_AT = PortInfo.operational_vls.byte, PortInfo.overrun_errors.byte
 VLS = np.array([1, 1, 2, 4, 8, 15] + [15] * 10, np.int64)
-"""Data VLs by OperationalVLs (IBA 14.2.5.6)."""
+"""Number of data VLs by value of OperationalVLs (IBA 14.2.5.6)."""
 LAST, RUN = 0, 1
 
 
 @inner
 def update_ps(t, port):
-    """Return the picoseconds of 65,536 symbol times of a lane into ``port``."""
+    """Return the duration in ps of 65,536 symbol times on a lane into ``port``."""
     return np.float64(TICK_FS[speed_code(t, port)]) * UPDATE_SYMBOLS / FS_PER_PS
 
 
 @inner
 def expiries(slots, lost):
-    """Return the mean number of times that :data:`MISSED` flow control packets in a row are
-    corrupted, among ``slots`` packets that are each corrupted with probability ``lost``. It is
-    ``slots`` divided by the mean waiting time of such a run (Feller, vol. 1, XIII.7)."""
+    """Return how often, on average, :data:`MISSED` flow control packets in a row are lost, among
+    ``slots`` packets that are each lost with probability ``lost``. It is ``slots`` divided by the
+    mean waiting time for such a run (Feller, vol. 1, XIII.7)."""
     if lost <= 0.0:
         return 0.0
     run = lost**MISSED
@@ -190,9 +196,10 @@ def expiries(slots, lost):
 
 @inner
 def watchdog(t, port, lost, passed, now):
-    """Run the watchdogs of the VLs of ``port`` for ``passed`` picoseconds in which updates were corrupted with
-    probability ``lost``. When a watchdog fires, the link recovers and the port raises trap 131."""
-    if lost < 1e-3:  # less than one in a thousand years (8 VLs at XDR)
+    """Run the watchdogs of the VLs of ``port`` for ``passed`` picoseconds in which each flow
+    control packet was lost with probability ``lost``. When a watchdog fires, the link recovers and
+    the port raises trap 131."""
+    if lost < 1e-3:  # the watchdog would fire less than once in a thousand years (8 VLs at XDR)
         return
     vls = VLS[get8(t.port_info[port], VLS_AT) >> 4]
     n = poisson(t, vls * expiries(passed / update_ps(t, port), lost))
@@ -208,15 +215,16 @@ def watchdog(t, port, lost, passed, now):
 
 @inner
 def overrun(t, port, now):
-    """Count a packet that arrived at ``port`` without buffer space."""
+    """Process a packet that arrived at ``port`` when its buffer was full."""
     overruns(t, port, np.int64(1), 0.0, now)
 
 
 @inner
 def overruns(t, port, packets, octets, now):
-    """Count ``packets`` (``octets`` bytes in all) that arrived at ``port`` without buffer space, at
-    the link's rate, the last of them now. OverrunErrors consecutive update periods with an overrun
-    are one ExcessiveBufferOverrunError and raise trap 130 (IBA 7.9, 14.2.5.6)."""
+    """Process ``packets`` (``octets`` bytes in total) that arrived at ``port`` when its buffer was
+    full, at the link's rate. The last one arrives now. If as many consecutive update periods as
+    OverrunErrors have an overrun, one ExcessiveBufferOverrunError is counted and trap 130 is raised
+    (IBA 7.9, 14.2.5.6)."""
     grow(t.counters[port], RCV_ERRORS, packets)
     grow(t.detail_counters[port], BUFFER_OVERRUN, packets)
     row, each = t.overruns[port], update_ps(t, port)

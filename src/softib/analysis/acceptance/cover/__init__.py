@@ -1,2 +1,2 @@
-"""Burn-in with proof of coverage: rounds of pairs that load every direction of every cable, and
-their results."""
+"""Burn-in that proves its coverage (cover run): rounds of pairs that load every direction of every cable, and their
+results."""

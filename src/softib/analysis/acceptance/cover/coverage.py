@@ -33,7 +33,7 @@ class TierCoverage(Result):
     """Directions between two tiers."""
 
     tier: str
-    """``hosts to leaves``, ``tier 1 to tier 2`` …: from the sender to the receiver."""
+    """The sender's and the receiver's tier: ``hosts to leaves``, ``tier 1 to tier 2`` …"""
     directions: int
     planned: int
     """Number of directions that some round is expected to load to 80 % of their rate."""
@@ -48,11 +48,11 @@ class CoverRoundCounts(Result):
     number: int
     flows: int
     failed: int
-    """Flows that did not run."""
+    """Number of flows that did not run."""
     planned: int
     """Number of directions that the round is expected to load to 80 % of their rate."""
     proven: int
-    """Directions that carried that load."""
+    """Number of directions that carried 80 % of their rate or more."""
     confirms: bool
     """Whether the round was added to distinguish slow directions."""
 
@@ -62,7 +62,7 @@ class UnprovenDirection(Result):
     """A direction of a cable that no round proved."""
 
     place: str
-    """The sending port, ``leaf-3[40]``."""
+    """The sending port, for example ``leaf-3[40]``."""
     peer: str
     """The receiving port."""
     gbps: float
@@ -82,7 +82,7 @@ class DirectionLoss(Result):
     peer: str
     loss_percent: float
     rounds: int
-    """Number of rounds that loaded it; it was slow in all of them."""
+    """Number of rounds that loaded the direction; it was slow in all of them."""
     undistinguished: list[str] = field(default_factory=list)
     """Other directions that the same flows crossed in each of these rounds."""
 

@@ -22,8 +22,8 @@ __all__ = ["findings_of"]
 def findings_of(
     routes: CoverRoutes, ends: FabricEnds, proof: Proof, slow: SlowDirections, failures: list[PairFailure], paced: bool
 ) -> list[Finding]:
-    """Return the findings of the run, slow directions first. ``paced``: data takes its time on
-    links."""
+    """Return the findings of the run, slow directions first. ``paced``: data crosses links at their rate, not as fast
+    as the machine copies it."""
     findings = []
     if paced:
         findings += [_slow(routes, d, one) for d, one in zip(slow.named, proof.slow, strict=True)]

@@ -16,31 +16,32 @@ from softib.diags.structure.recognise import recognise
 __all__ = ["MeasuredRound", "SlowDirection", "SlowDirections", "carried_most", "possible_channels", "slow_directions"]
 
 TOLERANCE = 0.003
-"""Share of the usual rate below which a direction is slow, if the spread of its kind allows it."""
+"""Minimum loss of a slow direction, as a share of the usual rate of its kind. The loss must also be outside the spread
+of the kind."""
 SPREADS = 12.0
-"""Minimum distance of a slow direction from its kind, in median deviations of the better half; this
-equals four standard deviations for normal noise."""
+"""Minimum distance of a slow direction from the usual rate of its kind, in median deviations of the better half of the
+kind. With normal noise, this is four standard deviations."""
 TWICE = 2
 """Number of rounds in which a direction must be slow."""
 CLEARLY = 1.1
-"""Minimum ratio of the loss of a slow direction to that of a neighbour that is only its victim."""
+"""A neighbour of a slow direction counts as its victim if the slow direction's loss is at least this many times the
+neighbour's."""
 ERRORS = 4.0
-"""Minimum distance of a slow direction from its kind, in standard errors of its rate."""
+"""Minimum distance of a slow direction from the usual rate of its kind, in standard errors of the direction's rate."""
 LOWER = 0.001
-"""A slow direction must be this share below the median of the same kind at its switch: twice the
-packet that a round may gain or lose by chance."""
+"""A slow direction must be below the median of its kind at the same switch by at least this share: two packets, because
+a round may gain or lose one by chance."""
 FEW = 8
-"""Minimum number of directions of a kind in a round for comparing them with each other; smaller
-kinds are compared over all rounds."""
+"""Directions of a kind are compared within a round if there are at least this number of them; otherwise over all
+rounds."""
 
 
 @dataclass(frozen=True)
 class MeasuredRound:
     """``plan``, and ``gbps`` float64[channels]: rate of each channel while all flows ran (NaN: its
-    port was not read). ``failures``: (source, target, reason) of flows that did not run. ``error``:
-    standard error of each rate over the parts of the round (None: there is none). A program that
-    has to wait for a processor sends unevenly; a slow cable carries the same amount in each
-    part."""
+    port was not read). ``failures``: (source, target, reason) of flows that did not run. ``error``: standard error of
+    each rate over the parts of the round (None: unknown). It distinguishes a program that waits for a processor, which
+    sends unevenly, from a slow cable, which carries the same amount in each part."""
 
     plan: CoverRound
     gbps: np.ndarray
@@ -98,13 +99,13 @@ def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> Slo
             error = ERRORS * np.nan_to_num(one.error) / np.maximum(np.nan_to_num(one.gbps), 1e-12)
             lack = np.where(lack > error, lack, 0.0)
             if routes.groups is not None and use.any():
-                error = np.full(n, error[use].max())  # while one flow stops, the others fill its links
+                error = np.full(n, error[use].max())  # while one flow pauses, the others fill its links
         loaded += use
         precision = np.where(use & (lack <= 0), np.minimum(precision, error), precision)
         slow += lack > 0
         loss = np.where(lack > 0, np.minimum(loss, lack), loss)
         lows.append(lack)
-    # A round in which a rate is less certain than the loss in question contradicts nothing.
+    # A round in which the error of a rate exceeds the loss in question does not contradict the loss.
     always = (slow > 0) & ((slow == loaded) | (precision > loss / 2))
     named = np.flatnonzero(always & (slow >= TWICE))
     named = named[np.argsort(-loss[named], kind="stable")]
@@ -116,9 +117,9 @@ def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> Slo
 
 
 def _crossed_together(routes: CoverRoutes, rounds: Sequence[MeasuredRound], named: np.ndarray) -> list[list[int]]:
-    """Return the channels ``named``, in their order; channels that exactly the same flows crossed
-    are grouped. A channel is left out if all its flows crossed another channel that also slowed
-    further flows: the other one explains it."""
+    """Return groups of the channels ``named``, in their order: a group has the channels that exactly the same flows
+    crossed. A channel is left out if another one explains it: all its flows crossed the other channel, which also
+    slowed further flows."""
     if routes.groups is not None or len(named) < 2:
         return [[c] for c in named.tolist()]
     flows: dict[int, set[tuple[int, int]]] = {c: set() for c in named.tolist()}
@@ -147,8 +148,8 @@ def _kinds(routes: CoverRoutes) -> np.ndarray:
 
 
 def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the typical share of its planned load that each kind carried in all rounds, and the spread of that
-    share."""
+    """Return, for each kind, the share of the planned load that its channels typically carried in all rounds, and the
+    spread of this share."""
     many = int(kind.max(initial=0)) + 1
     usual, spread = np.full(many, np.nan), np.zeros(many)
     every = np.concatenate(ratios) if ratios else np.zeros(0)
@@ -161,7 +162,7 @@ def _usual(ratios: Sequence[np.ndarray], kind: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _typical(values: np.ndarray) -> tuple[float, float]:
-    """Return the median of the better half and the median deviation from it. The other half is left out, because one
+    """Return the median of the better half and the median deviation from it. The worse half is left out, because one
     slow link slows many flows, including those whose acknowledgements cross it."""
     better = values[values >= np.median(values)]
     usual = float(np.median(better))
@@ -181,7 +182,7 @@ def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarr
     below[alone] = _lacking(mine[alone], usual[0][kinds[alone]], usual[1][kinds[alone]])
     links = np.flatnonzero(rows < len(owner))
     sibling = _below(mine[links], owner[rows[links]] * (int(kind.max()) + 1) + kinds[links], 3, False)
-    below[links] = np.where(sibling <= 0, 0.0, below[links])  # NaN: too few others
+    below[links] = np.where(sibling <= 0, 0.0, below[links])  # NaN if there are too few others to compare with
     lack[rows] = below
     return lack
 

@@ -21,7 +21,7 @@ STATIC = 2
 
 @dataclass(frozen=True)
 class AdaptiveGroups:
-    """``group_of`` int32[switches, LIDs]: the group over which a switch spreads a LID, -1: none.
+    """``group_of`` int32[switches, LIDs]: the group of ports over which a switch spreads packets for a LID, -1: none.
     ``channel[first[g]:first[g + 1]]``: the channels of group ``g``."""
 
     group_of: np.ndarray

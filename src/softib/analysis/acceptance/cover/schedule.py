@@ -21,12 +21,14 @@ __all__ = ["SHARE", "CoverRound", "CoverSchedule", "confirming_round", "cover_sc
 SHARE = 0.8
 """Share of its rate that a direction must carry to count as proven."""
 TRIES = 4
-"""Number of rounds that are tried with another random order before the remaining directions count as unreachable.
+"""If a round fills none of the remaining directions, this number of other random orders is tried before these
+directions count as unreachable.
 """
 SHIFTS = 12
-"""Number of random shifts of leaves tried under adaptive routing, in addition to those by pods."""
+"""With adaptive routing, number of random shifts of leaves that are tried in addition to the shifts by pods."""
 REPEATS = 2
-"""Minimum number of rounds with adaptive routing, because a slow direction must be slow in two."""
+"""Minimum number of rounds with adaptive routing, because a direction counts as slow only if it was slow in two
+rounds."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class CoverRound:
 
 @dataclass(frozen=True)
 class CoverSchedule:
-    """``rounds``; ``proven`` bool[channels]: some round is expected to load it enough."""
+    """``rounds`` of a cover run. ``proven`` bool[channels]: whether some round is expected to load the channel
+    enough."""
 
     rounds: tuple[CoverRound, ...]
     proven: np.ndarray
@@ -123,9 +126,9 @@ def _adaptive(routes: CoverRoutes, limit: int, rng: np.random.Generator) -> Cove
 
 
 def _permutations(routes: CoverRoutes, rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield flows from whole leaves to whole leaves: first to distant pods, then to leaves of the
-    same pod, then within a leaf, then with random shifts. A leaf that sends to one leaf fills its
-    links evenly; flows from many leaves to one wait for each other."""
+    """Yield permutations in which all ports of a leaf send to one leaf: first in distant pods, then in the same pod,
+    then the same leaf, then with random shifts. A leaf that sends to a single leaf fills its links evenly, whereas
+    flows from many leaves to one leaf would wait for each other."""
     leaves = _Leaves(routes)
     pods, size = len(leaves.pods), max(map(len, leaves.pods))
     if pods > 1:
@@ -150,8 +153,9 @@ class _Leaves:
         ]
 
     def shifted(self, pods: int, leaves: int, offset: int) -> tuple[np.ndarray, np.ndarray]:
-        """Let each port send ``pods`` pods further, there ``leaves`` leaves further, and there
-        ``offset`` positions further. If the other group is smaller, some ports have no partner."""
+        """Return the flows in which each port sends to the port that is shifted by ``pods`` pods, ``leaves`` leaves
+        within the pod, and ``offset`` positions within the leaf. If the other pod or leaf is smaller, some ports have
+        no partner."""
         source, target = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for p, mine in enumerate(self.pods):
             there = self.pods[(p + pods) % len(self.pods)]
@@ -172,9 +176,9 @@ class _Leaves:
 
 
 def confirming_round(routes: CoverRoutes, suspects: np.ndarray, number: int, rng: np.random.Generator) -> CoverRound:
-    """Return a round that distinguishes ``suspects`` (channels). With tables, each flow crosses at
-    most one of them, unless every route over one crosses others too. With adaptive routing, leaves
-    get other partners."""
+    """Return a round that distinguishes ``suspects`` (channels). With forwarding tables, each flow crosses at most one
+    suspect, unless all routes over a suspect cross further suspects. With adaptive routing, each leaf gets another
+    partner."""
     if routes.groups is not None:
         source, target = _Leaves(routes).drawn(rng)
         return CoverRound(number, source, target, predicted_gbps(routes, source, target))

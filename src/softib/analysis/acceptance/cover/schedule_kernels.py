@@ -26,7 +26,7 @@ and ``here`` and ``there`` int64 with room for four times the switches, are scra
 
 @inner
 def worth(c, need, carried):
-    """Return the value of a flow over channel ``c``: links that are already begun are finished first."""
+    """Return the value of a flow over channel ``c``. Channels that are already partly loaded have the highest value."""
     if carried[c] >= need[c]:
         return np.int64(0)
     return np.int64(2) if carried[c] > 0 else np.int64(1)
@@ -45,7 +45,7 @@ def reach(net, t, s, dlid, last, mark):
         t.stack[n] = at
         n += 1
         t.stamp[at] = mark
-        t.gain[at] = -1  # the route loops here
+        t.gain[at] = -1  # the route has a loop here
         c = net.chan_at[at, net.lft[at, dlid]]
         if c < 0:
             break

@@ -1,5 +1,5 @@
-"""Run a cover schedule in virtual time: on the fluid layer with forwarding tables, or on the packet
-layer if switches route adaptively or ports drain slowly, which the fluid layer does not support.
+"""Cover runs in virtual time. Rounds run on the fluid layer; if switches route adaptively or ports drain slowly, which
+the fluid layer does not support, on the packet layer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from softib.sim.outcome import Samples
 __all__ = ["measure_in_virtual_time"]
 
 SPAN_PS = 300_000_000
-"""Virtual time of a round: 300 us hold 3,600 packets of 4 KiB at 400 Gb/s."""
+"""Virtual time of a round: a link of 400 Gb/s sends 3,600 packets of 4 KiB in 300 us."""
 INTERVALS = 10
 """Number of samples in a round; the first :data:`WARM` samples are skipped, because queues fill during them."""
 WARM = 5

@@ -1,4 +1,4 @@
-"""The cells of one row of a cabling list: what a text in one of them means."""
+"""The meaning of the texts in the cells of a cabling list's row."""
 
 from __future__ import annotations
 
@@ -51,24 +51,26 @@ _CELLS = (
     re.compile(rf"^(?P<node>\S+?)[\s/:]+(?P<port>(?:{ADAPTER})(?:\s*[/:]\s*\d)?)$", re.IGNORECASE),
     re.compile(r"^(?P<node>.+?)(?:\s*:\s*|\s+|/)(?P<port>\d{1,3}(?:/\d{1,3}){0,2})$"),
 )
-"""Patterns for a device and its port in one cell; the first match counts."""
+"""Patterns for a cell that holds a device and its port. The first pattern that matches is used."""
 _CAGE = re.compile(r"^(?:(?:ib|eth|swp|port|p)\s*)*#?\s*(?:1/)?0*(\d{1,3})$", re.IGNORECASE)
 
 
 def readable(end: tuple[str, str]) -> tuple[str, str]:
-    """Return the end without its port if a spreadsheet turned the port into a date."""
+    """Return the end without its port if the port's text is a date, because a spreadsheet program
+    converted it."""
     node, label = end
     return node, "" if DATE.match(label) else label
 
 
 def pieces(text: str) -> list[str]:
-    """Split ``node-1; node-2`` in two."""
+    """Split a cell with two peers, for example ``node-1; node-2``."""
     parts = [p for p in _BREAKOUT.split(text) if p]
     return parts if 1 < len(parts) <= MOST_ENDS else [text]
 
 
 def halves(label: str) -> list[str]:
-    """Return the two ports of the cage ``label``; empty if the label does not name a cage."""
+    """Return the names of the two ports of the cage ``label``, or an empty list if the label does
+    not name a cage."""
     match = _CAGE.match(label.strip())
     return [f"1/{match[1]}/{half}" for half in (1, 2)] if match else []
 
@@ -80,7 +82,8 @@ def of_cell(text: str) -> tuple[str, str]:
 
 
 def joined_label(hca: str, port: str) -> str:
-    """Return the label that is written half in the adapter's cell and half in the port's cell."""
+    """Return a port label whose first half is in the adapter's cell and whose second half is in the
+    port's cell."""
     port = _WHOLE.sub(r"\1", port)
     hca = _WHOLE.sub(r"\1", hca)
     if not hca:
@@ -99,15 +102,17 @@ DATE = re.compile(
     rf"|\d{{1,2}}月\d{{1,2}}日)(?:\s+00:00(?::00)?)?$",
     re.IGNORECASE,
 )
-"""A port that a spreadsheet program took for a date: 1/5 is 5-Jan, Jan 5, 5. Jan, 05.01., 2026-01-05."""
+"""A port label that a spreadsheet program converted to a date: 1/5 becomes 5-Jan, Jan 5, 5. Jan,
+05.01. or 2026-01-05."""
 NOT_BUILT = re.compile(
     "^(?:cancel|remov|delete|obsolet|retired|decommission|void|dropped|superseded|donotinstall|donotbuild|notneeded|notrequired|"
     "storn|entfall|entfern|geloscht|abgebaut|ruckgebaut|gestrichen|annul|supprim|retire|enleve|abandonn|eliminad|anulad|retirad|"
     "eliminat|rimoss|cancellat|取消|已取消|删除|已删除|作废|拆除|已拆除|中止|撤去|削除|취소|삭제|철거|отмен|удал|демонтир|снят)"
 )
-"""Statuses of cables that are not, or no longer, part of the plan, in the form of :func:`.headings.normal`."""
+"""Values of a status column that mark a cable as not, or no longer, part of the plan; compared
+after :func:`.headings.normal`."""
 _WHOLE = re.compile(r"^(\d{1,5})[.,]0+$")
-"""A number as a spreadsheet exports it: ``5.0``."""
+"""A whole number as a spreadsheet program exports it, for example ``5.0``."""
 
 
 def rack_unit(get: Any, end: int, number: int, problems: Problems) -> tuple[str, int]:
@@ -121,8 +126,8 @@ def rack_unit(get: Any, end: int, number: int, problems: Problems) -> tuple[str,
 
 
 def without_port(device: str, port: str) -> str:
-    """Return the device without its port: ``Server 1`` for ``Server 1 IB Port 1`` with port ``IB Port 1``. Only for
-    labels with the word ``port``: ``leaf-3`` stays."""
+    """Return the device without its port: ``Server 1`` for ``Server 1 IB Port 1`` and port ``IB
+    Port 1``. Only labels that contain the word ``port`` are cut off, so ``leaf-3`` is unchanged."""
     if "port" in port.lower() and device.lower().endswith(" " + port.lower()):
         return device[: -len(port)].rstrip() or device
     return device

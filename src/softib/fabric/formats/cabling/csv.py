@@ -4,19 +4,19 @@ workbook (:mod:`.sheet`).
 :mod:`.headings` finds the columns in any order and in several languages; :mod:`.cells` reads the
 cells. Rules for rows:
 
-* UFM-NDT (NVIDIA UFM's Network Definition): a location that looks like a rack unit (``U3``) is a
-  rack unit, and then ``rack #`` is the rack. A device written with its port (``Server 1 IB Port
-  1``) names the device.
+* UFM-NDT (NVIDIA UFM's Network Definition): if a location looks like a rack unit (``U3``), it is
+  one, and ``rack #`` names the rack. If a device is written with its port (``Server 1 IB Port 1``),
+  the port is removed from the device's name.
 * An adapter column (``HCA``: ``mlx5_0``, ``1``) names the port, with or without a port column.
 * If a list has no port column, the device's cell holds both: ``leaf-1/5``, ``leaf-1:5``,
   ``leaf-1[5]``, ``leaf-1 Port 5``.
-* Merged cells: a device, rack or unit that is written once is filled down
+* Merged cells: a device, rack or unit that is written once also applies to the empty cells below it
   (:func:`.sheet._fill_down`).
-* Breakout cables: two peers in one cell (``node-1; node-2``), in two columns (``Server 1``,
-  ``Server 2``), or in two rows under one merged port, are two cables. If they share one local port,
-  it is a cage: its halves are ports 1 and 2.
+* Breakout cables: two peers are two cables. They are in one cell (``node-1; node-2``), in two
+  columns (``Server 1``, ``Server 2``), or in two rows that share a merged port cell. If both cables
+  have the same local port, it is a cage, and its halves are ports 1 and 2.
 
-A speed in Mb/s or Gb/s means the 4x link of that rate: 200000 is HDR.
+A speed in Mb/s or Gb/s is that of a 4x link: 200000 is HDR.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ def looks_like_cabling(text: str) -> bool:
 
 
 def parse_cabling(text: str, file: str) -> CablingPlan:
-    """Parse a list in CSV; raises :class:`UnreadableFile` if it has no headings or no readable
-    row."""
+    """Parse a list in CSV. Raises :class:`UnreadableFile` if the list has no headings or no
+    readable row."""
     sheet = sheets_of_text(text)
     problems = Problems(file)
     rows = _rows_of(sheet, file, problems)
     last = sheet.rows[-1]
     if text[-1:] not in ("\n", "\r") and rows and len(last[1]) < len(sheet.rows[sheet.head][1]):
-        # Many editors omit the last line end; if columns are missing too, the row was truncated.
+        # Many editors omit the last line end. If the last row also lacks columns, the file was
+        # truncated.
         problems.add(last[0], "the file ends within this row: it may be cut off")
     return _plan(rows, [sheet], file, problems, (file,), [])
 
@@ -66,8 +67,8 @@ def sheets_of(path: str | Path) -> list[Sheet]:
 
 
 def parse_workbook(data: bytes, file: str) -> CablingPlan:
-    """Parse every sheet of a workbook that has headings; raises :class:`UnreadableFile` if none
-    has."""
+    """Parse every sheet of a workbook that has headings. Raises :class:`UnreadableFile` if no sheet
+    has headings."""
     sheets = sheets_of_workbook(data, file)
     used = [s for s in sheets if s.layout is not None]
     if not used:
@@ -129,7 +130,7 @@ def _statuses(rows: Counter[str]) -> str:
 
 
 def _found(sheet: Sheet | None) -> str:
-    """Return the headings of the sheet, for an error message."""
+    """Return the headings of the sheet as text for an error message."""
     if sheet is None or not sheet.rows:
         return "it has no cells"
     if sheet.layout is None:
@@ -181,20 +182,20 @@ class _Row:
     """A row of a cabling list."""
 
     def __init__(self, row: list[str], raw: list[str], layout: Layout, number: int, problems: Problems, filled: bool):
-        self.filled = filled  # from merged cells of a workbook
+        self.filled = filled  # was filled in from merged cells of a workbook
         self.columns, self.unit_m = layout.column, layout.unit_m
         self.row, self.raw, self.number, self.problems = row, raw, number, problems
         self.partial: list[dict[str, Any]] = []
-        """The cables of a row with a cell that cannot be read."""
+        """Cables of a row that has an unreadable cell."""
 
     def get(self, name: str, row: list[str] | None = None) -> str:
-        """Return the cell of a field; "" where there is no such column."""
+        """Return the cell of a field, or "" if the list has no column for it."""
         at, row = self.columns.get(name, -1), self.row if row is None else row
         return row[at] if 0 <= at < len(row) else ""
 
     def cables(self, above: dict[str, Any] | None) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-        """Return the cables of this row. A cable that continues in the row below is included if the cells of its first
-        end are merged with this row's."""
+        """Return the cables of this row. If the cells of its first end are merged with those of the
+        row below, the cable in that row is included."""
         first, others = self.ends(0), [e for end in (1, 2) for e in self.ends(end)]
         others = [e for e in others if e[0] or e[1]]
         same = above is not None and self.filled and above["node"][0] == self.get("node0")
@@ -222,7 +223,7 @@ class _Row:
                 self.problems.add(self.number, f"{missing}; the row is skipped")
             if len(first) == len(others):
                 ends = zip(map(cells.readable, first), map(cells.readable, others), strict=True)
-                self.problems = Problems(self.problems.file)  # the row has its problem
+                self.problems = Problems(self.problems.file)  # this row already has a problem
                 self.partial = [{**self.cable(a, b), "status": left_out} for a, b in ends]
             return [], None
         row_cables = [
@@ -231,7 +232,7 @@ class _Row:
         return row_cables, row_cables[0] if len(row_cables) == 1 and not merged else None
 
     def missing(self, first: list[tuple[str, str]], others: list[tuple[str, str]]) -> str:
-        """Return a text that lists the missing parts of the row."""
+        """Return a text that lists the parts that this row lacks."""
         lacks = [
             f"no {place} {field}"
             for place, ends in (("first", first), ("second", others))
@@ -253,7 +254,7 @@ class _Row:
         return ""
 
     def ends(self, end: int) -> list[tuple[str, str]]:
-        """Return (device, label) of each leg at one end."""
+        """Return (device, label) of each leg at end ``end``."""
         nodes, hcas, ports = (cells.pieces(self.get(f"{field}{end}")) for field in ("node", "hca", "port"))
         if f"port{end}" not in self.columns and f"hca{end}" not in self.columns:
             return [cells.of_cell(node) for node in nodes] if nodes != [""] else ([("", "")] if end < 2 else [])
@@ -267,7 +268,7 @@ class _Row:
         return [(cells.without_port(n, p), cells.joined_label(h, p)) for n, h, p in zip(*wide, strict=True)]
 
     def cable(self, a: tuple[str, str], b: tuple[str, str]) -> dict[str, Any]:
-        """Return one cable as a row of the plan."""
+        """Return one cable as a row of the plan (see :meth:`.plan.CablingPlan.from_rows`)."""
         get, number, problems = self.get, self.number, self.problems
         mounted = {end: cells.rack_unit(get, end, number, problems) for end in (0, 1)}
         length, medium = cells.length(get("length"), self.unit_m, number, problems), cells.medium(get("cable"))
@@ -287,8 +288,8 @@ class _Row:
 
 
 def _find_names_in_two_racks(rows: list[dict[str, Any]], files: tuple[str, ...], problems: list[Problem]) -> None:
-    """Report device names that occur in several racks: rows are kept, but a comparison by name
-    cannot distinguish these devices."""
+    """Report device names that occur in several racks. Their rows are kept, but a comparison by
+    name cannot distinguish these devices."""
     racks: dict[str, dict[str, tuple[int, str]]] = {}
     for row in rows:
         for end in (0, 1):

@@ -1,9 +1,10 @@
-"""The encoding of a CSV file that a spreadsheet program saved.
+"""Detect the encoding of a CSV file that a spreadsheet program saved.
 
-A CSV file does not name its encoding, and most bytes are letters in every candidate encoding. The
-headings decide if they are in the language of the names. Otherwise the words decide: people do not
-write an accented capital after a small letter, three accents in a row, or half a Cyrillic word in
-capitals, and rarely use a character of the second level of a Chinese or Japanese standard.
+A CSV file does not name its encoding, and most bytes are letters in every candidate encoding. If
+the headings are in the same language as the names, they determine the encoding. Otherwise softib
+checks the words: people do not write an accented capital after a small letter, three accents in a
+row, or half a Cyrillic word in capitals, and rarely use a character of level 2 of a Chinese or
+Japanese standard.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from itertools import pairwise
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.cabling.sheet import sheets_of_text
+from softib.input_files import nul_in
 
 __all__ = ["decode", "text_of"]
 
 WESTERN = ("cp1252", "cp1250", "mac_roman", "cp1251", "koi8-r", "cp866")
-"""Excel's encodings in western and central Europe and in Russia, those of older Macs, and the older Russian ones."""
+"""Excel's encodings in western and central Europe and in Russia, the encoding of older Macs, and
+older Russian encodings."""
 ASIAN = {"gb18030": ("gb2312", 0xB0, 0xD7), "cp932": ("cp932", 0x81, 0x97), "cp949": ("euc_kr", 0xB0, 0xC8)}
-"""Excel's encodings in China, Japan and Korea. Each has the national standard that it contains, and the first and last
-lead byte of that standard's common characters (GB 2312 and JIS X 0208 level 1, KS X 1001 Hangul)."""
+"""Excel's encodings in China, Japan and Korea → the national standard that each contains, and the
+first and last lead byte of that standard's common characters (GB 2312 and JIS X 0208 level 1, KS X
+1001 Hangul)."""
 HEAD_CHARACTERS = 1 << 14
 COMMON = 0.75
 
@@ -34,9 +38,9 @@ _CYRILLIC = re.compile(rf"^[A-Za-z0-9_@%${_SIGNS}]*(?:[А-ЯЁ]?[а-яё]+|[А-�
 
 
 def decode(data: bytes) -> str:
-    """Decode the file: as UTF-16 or UTF-8 if it has a byte-order mark, as UTF-8 if it is valid,
-    otherwise in the encoding whose headings are known and whose words are plausible. If no encoding
-    fits, or several do, the characters stay unknown (U+FFFD)."""
+    """Decode a CSV file. It is UTF-16 or UTF-8 if it has a byte-order mark, and UTF-8 if it is
+    valid UTF-8. Otherwise the encoding is the one in which the headings are known and the words
+    plausible. If no encoding or several meet this test, characters beyond ASCII become U+FFFD."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", "replace")
     text = data.decode("utf-8-sig", "replace")
@@ -54,10 +58,10 @@ def decode(data: bytes) -> str:
 
 
 def text_of(data: bytes, name: str) -> str:
-    """Return the text of the list ``name``. Raises :class:`UnreadableFile` for binary data: a NUL among other
-    characters."""
+    """Return the text of the list ``name``. Raises :class:`UnreadableFile` for binary data
+    (:func:`~softib.input_files.nul_in`)."""
     text = decode(data)
-    if "\0" in text.rstrip("\0"):
+    if nul_in(text.encode()) >= 0:
         raise UnreadableFile(f"{name}: binary data (a NUL byte); give a cabling list as text or as a workbook (.xlsx)")
     return text
 
@@ -67,8 +71,8 @@ def _has_headings(text: str) -> bool:
 
 
 def _is_plausible(text: str) -> bool:
-    """Return whether the words with characters beyond ASCII use one script: a few accented Latin
-    letters among plain ones, or only Cyrillic."""
+    """Return whether all words with characters beyond ASCII are plausible: a few accented Latin
+    letters among plain ones, or only Cyrillic letters."""
     foreign = {w for w in _WORD.findall(text) if not w.isascii()}
     return "\ufffd" not in text and all(
         (_LATIN.match(w) and not _has_capital_within(w)) or _CYRILLIC.match(w) for w in foreign
@@ -80,7 +84,7 @@ def _has_capital_within(word: str) -> bool:
 
 
 def _is_common(encoding: str, text: str) -> bool:
-    """Return whether most characters are common ones of the encoding's language."""
+    """Return whether most characters beyond ASCII are common in the language of the encoding."""
     standard, low, high = ASIAN[encoding]
     letters = {c for c in text if ord(c) >= 0x3040 and not 0xFF00 <= ord(c) < 0xFF61}
     common = sum(low <= _lead(c, standard) <= high for c in letters)

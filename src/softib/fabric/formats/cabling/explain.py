@@ -1,4 +1,4 @@
-"""How softib reads a cabling list: the meaning of its headings, and the outcome of its rows."""
+"""How softib reads a cabling list: the meaning of each heading, and how many rows it can use."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ class SheetReading(Result):
 
     name: str = field(metadata=key("sheet"))
     line: int
-    """Line of its headings; 0 if it has none."""
+    """Line of the headings; 0 if the sheet has none."""
     headings: tuple[Heading, ...]
     rows: int
-    """Number of rows below the headings, without empty rows, comments and repeated headings."""
+    """Number of rows below the headings, not counting empty rows, comments and repeated
+    headings."""
     filled: int = field(metadata=key("filled_down"))
-    """Number of devices, racks and units filled down from merged cells."""
+    """Number of devices, racks and units that were copied down from a merged cell."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +52,19 @@ class PlanReading(Result):
     sheets: tuple[SheetReading, ...]
     plan: CablingPlan | None = field(metadata=HIDDEN)
     why: str = ""
-    """Reason why no row contains a cable; empty if one does."""
+    """Reason why no row contains a cable; empty if at least one does."""
 
     @property
     @also(before="why")
     def cables(self) -> int:
-        """Number of different cables, without rows that contradict an earlier one."""
+        """Number of different cables. Rows that contradict an earlier row are not counted."""
         return 0 if self.plan is None else int(((self.plan.repeats < 0) & ~self.plan.conflict).sum())
 
     @property
     @also(before="why")
     def repeats(self) -> int:
-        """Number of rows that repeat the cable of an earlier row, in either order."""
+        """Number of rows that repeat the cable of an earlier row, even if its two ends are
+        exchanged."""
         return 0 if self.plan is None else int((self.plan.repeats >= 0).sum())
 
     @property
@@ -74,11 +76,12 @@ class PlanReading(Result):
     @property
     @also(before="why")
     def notes(self) -> tuple[str, ...]:
-        """Notes on parts of the list that are hidden or marked as not to be built."""
+        """Notes on parts of the list that are hidden, or whose status says that they are not to be
+        built."""
         return () if self.plan is None else tuple(self.plan.notes)
 
     def lines(self) -> list[str]:
-        """Return the text lines."""
+        """Return the lines of the text output."""
         out = []
         for s in self.sheets:
             where = f", sheet {s.name!r}" if s.name else ""

@@ -1,14 +1,17 @@
-"""Meaning of the headings of a cabling list in several languages: which end of the cable, and which field.
+"""The meaning of a cabling list's headings in several languages: the end of the cable, and the
+field.
 
-A heading is compared without case, accents, blanks and punctuation, and split into known words:
+Headings are compared without case, accents, blanks and punctuation, and split into known words:
 ``Switch Port`` is the port of the switch, ``Puerto destino`` and ``目的端口`` are the peer's port. A
-heading with an unknown word is ignored. The end comes, in this order, from
+heading with an unknown word is ignored. The end is taken from the first of these that a heading
+has:
 
 * words for an end: A/Z, A/B, start/end, source/destination, from/to, local/remote, 1/2 after a
   word;
-* the kind of device, if it is given instead: Switch and Server, Leaf and Spine; the kind named first is end A;
-* the order of the columns: a heading without an end belongs to the device on its left. Rack and
-  unit belong to the device on their right if the first of them is left of the first device.
+* the kind of device: Switch and Server, Leaf and Spine; the kind that occurs first is end A;
+* the order of the columns: a heading without an end belongs to the device on its left. If the first
+  rack or unit column is to the left of the first device, racks and units belong to the device on
+  their right.
 
 Two numbered ``Server`` columns beside another device are the two legs of a breakout cable.
 """
@@ -29,7 +32,8 @@ __all__ = ["Heading", "Layout", "layout_of", "length_m", "normal", "unit_of"]
 
 
 MAX_LENGTH_M = 10_000.0
-"""InfiniBand's longest optics reach 10 km; a longer length is a typing error."""
+"""Longest length that is accepted. InfiniBand's longest optics reach 10 km, so a longer one is a
+typing error."""
 _METRES = {
     1.0: (
         "m mt mts mtr mtrs meter meters metre metres metro metros metri metr м метр метра метров 米 公尺 メートル 미터"
@@ -44,7 +48,7 @@ _METRES = {
     0.0254: "in inch inches zoll pouce pouces pulgada pulgadas pollici дюйм дюйма дюймов 英寸 インチ 인치 \" ″ ” ''",
 }
 _BY_HEADING = ("in",)
-"""Units that are ordinary words in headings (``Länge in m``)."""
+"""Units that are ordinary words, and count as units only in headings like ``Länge in m``."""
 _UNKNOWN = (
     "",
     "n/a",
@@ -68,7 +72,7 @@ _LENGTH = re.compile(
 
 
 def _plain(text: str) -> str:
-    """Return the text in lower case, without accents, and with digits of any width as 0-9."""
+    """Return the text in lower case, without accents, and with full-width digits as 0-9."""
     text = unicodedata.normalize("NFKC", text.strip()).casefold()
     return "".join(c for c in unicodedata.normalize("NFD", text) if not "\u0300" <= c <= "\u036f")
 
@@ -77,8 +81,8 @@ _FACTOR = {_plain(word): factor for factor, names in _METRES.items() for word in
 
 
 def length_m(text: str, unit: float) -> float | None:
-    """Return the length in metres from a cell: NaN if the cell says "unknown", None if it is not a
-    length. A bare number is in ``unit`` metres."""
+    """Return the length in metres from a cell: NaN if the cell says "unknown", None if it does not
+    contain a length. A number without a unit is in units of ``unit`` metres."""
     plain = _plain(text)
     if plain in _UNKNOWN:
         return math.nan
@@ -89,13 +93,13 @@ def length_m(text: str, unit: float) -> float | None:
 
 
 def unit_of(parts: Iterable[str]) -> float:
-    """Return the length in metres of the unit among the ``parts`` of a heading; 1 if there is no unit."""
+    """Return the unit among the ``parts`` of a heading, in metres; 1 if the heading has no unit."""
     return next((_FACTOR[w] for w in map(_plain, parts) if w in _FACTOR and w not in _BY_HEADING), 1.0)
 
 
 _ORDER = ("status", "length", "speed", "u", "rack", "port", "hca", "purpose", "node", "cable")
-"""Meaning of headings of several words: ``cable length`` is a length, ``rack unit`` a unit,
-``device location`` a rack."""
+"""Fields by precedence: a heading with words of several fields has the meaning of the first.
+``cable length`` is a length, ``rack unit`` a unit, ``device location`` a rack."""
 _SIDELESS = ("status", "length", "speed", "cable", "purpose")
 _MOST = 60
 
@@ -123,8 +127,9 @@ _LONGEST = max(map(len, _VOCABULARY_ALL))
 
 @dataclass(frozen=True)
 class Heading:
-    """Meaning of one heading. ``end`` is 0, 1 or None (not stated); ``what`` is a field of
-    ``headings.yaml``, or "" (an end alone); ``role`` and ``number`` are as written."""
+    """Meaning of one heading. ``end`` is 0, 1, or None if the heading does not state it. ``what``
+    is a field of ``headings.yaml``, or "" if the heading only names an end. ``role`` and ``number``
+    are the device kind and the number in the heading."""
 
     end: int | None
     what: str
@@ -135,23 +140,23 @@ class Heading:
 
 @dataclass
 class Layout:
-    """Columns of a cabling list by field and end (``node0``, ``port1``; second leg: ``node2``), and
-    the meaning of each heading."""
+    """Columns of a cabling list, keyed by field and end (``node0``, ``port1``; ``node2`` is the
+    second leg of a breakout cable), and the meaning of each heading."""
 
     column: dict[str, int]
     headings: list[str]
     taken: list[str] = field(default_factory=list)
     unit_m: float = 1.0
-    """Metres per unit for lengths that are bare numbers."""
+    """Unit in metres of lengths without a unit."""
 
     @property
     def peers(self) -> int:
-        """Number of peers in one row."""
+        """Number of peers that one row names (2 for breakout cables)."""
         return 2 if "node2" in self.column else 1
 
 
 def _taken_apart(text: str) -> list[str] | None:
-    """Split ``text`` into the fewest known words; return None if unknown text remains."""
+    """Split ``text`` into the fewest known words. Return None if a part of it is unknown."""
     best: list[list[str] | None] = [[], *([None] * len(text))]
     for end in range(1, len(text) + 1):
         for begin in range(max(0, end - _LONGEST), end):
@@ -179,7 +184,7 @@ def _heading(text: str) -> Heading | None:
     if plain == normal("name") or not (field or sides):
         return None
     if "end" in sides and len(sides) > 1:
-        sides.remove("end")  # A-End, Z end
+        sides.remove("end")  # so that A-End and Z end count as A and Z
     strong = [w for w in sides if len(w) > 1 or not w.isascii()] or sides
     return Heading(_SIDE_OF[strong[0]] if strong else None, field, role, number, bool(strong) and strong[0] == "a")
 
@@ -198,7 +203,7 @@ def layout_of(cells: Sequence[str]) -> Layout | None:
     _rest(read, ends, column)
     speed = column.get("speed", len(cells))
     if speed + 1 < len(cells) and not cells[speed + 1].strip():
-        column.setdefault("cable", speed + 1)  # UFM's lists describe the cable in text there
+        column.setdefault("cable", speed + 1)  # UFM's lists describe the cable in the column after the speed
     for end in (0, 1):
         if f"node{end}" not in column:
             return None
@@ -206,9 +211,9 @@ def layout_of(cells: Sequence[str]) -> Layout | None:
     if not explicit and not any(f"{field}{e}" in column for field in ("port", "hca") for e in (0, 1)):
         return None
     if not explicit and 3 * len(column) < sum(bool(c.strip()) for c in cells):
-        return None  # a table of something else in which two headings happen to fit
+        return None  # a table about something else, in which two headings happen to be known
     if len(column) == 2 and (len(cells) > 6 or None in read):
-        return None  # two words in a longer line are a sentence, not headings
+        return None  # two known words in a longer line are a sentence, not headings
     layout = Layout(column, list(cells))
     taken = {at: name for name, at in column.items()}
     layout.taken = [_meaning(taken.get(i, "")) for i in range(len(cells))]
@@ -218,17 +223,17 @@ def layout_of(cells: Sequence[str]) -> Layout | None:
 
 
 def _devices(read: Sequence[Heading | None], column: dict[str, int]) -> dict[int, int] | None:
-    """Enter the columns of devices. Return column → end (2: the second leg), None if there are not
-    two."""
+    """Enter the device columns into ``column``. Return the end of each column (2: the second leg),
+    or None if there are fewer than two devices."""
     nodes = [(i, h) for i, h in enumerate(read) if h and h.what in ("node", "")]
     stated = [(i, h) for i, h in nodes if h.end is not None]
-    # "Switch, Port, Server 1, HCA 1, Server 2, HCA 2" beside a device without a number: legs.
+    # In "Switch, Port, Server 1, HCA 1, Server 2, HCA 2", the numbered devices are legs.
     if len({h.end for _, h in stated}) == 2:
         chosen = [(i, h, h.end if not (h.end == 1 and h.number == 2) else 2) for i, h in stated]
         if any(e == 2 for _, _, e in chosen) and not any(h.number == 1 and h.end == 1 for _, h in stated):
             chosen = [(i, h, h.end) for i, h, _ in chosen]
     elif stated and (free := [(i, h) for i, h in nodes if h.end is None and h.what == "node"]):
-        remote = stated[0][1].end or 0  # Switch, Port, Remote, Remote Port
+        remote = stated[0][1].end or 0  # headings like Switch, Port, Remote, Remote Port
         chosen = [(*stated[0], remote), (*free[0], 1 - remote)]
     else:
         parts = [(i, h) for i, h in nodes if h.what == "node"]
@@ -252,7 +257,8 @@ def _rest(read: Sequence[Heading | None], ends: dict[int, int], column: dict[str
     mounts = [i for i, h in enumerate(read) if h and h.what in ("rack", "u") and h.end is None and not h.role]
     leading = bool(mounts) and mounts[0] < devices[0]
     several = {h.number for i, h in enumerate(read) if h and i in ends and h.number}
-    for i, h in sorted(enumerate(read), key=lambda one: one[1] is None or one[1].end is None):  # a stated end wins
+    # headings that state an end come first
+    for i, h in sorted(enumerate(read), key=lambda one: one[1] is None or one[1].end is None):
         if h is None or i in ends or h.what in ("", "node"):
             continue
         if h.what in _SIDELESS:
@@ -270,7 +276,7 @@ def _rest(read: Sequence[Heading | None], ends: dict[int, int], column: dict[str
             end = ends[nearest]
         name = f"{h.what}{end}"
         if h.what == "rack" and name in column:
-            name = f"shelf{end}"  # a UFM "location" holds the rack, or the unit
+            name = f"shelf{end}"  # a UFM "location" holds either the rack or the unit
         column.setdefault(name, i)
 
 
@@ -279,6 +285,6 @@ _OF = {"0": "first end", "1": "second end", "2": "second end, second leg"}
 
 
 def _meaning(name: str) -> str:
-    """Return the description of a column, for example ``port of the second end`` for ``port1``; ""
-    if the column is not used."""
+    """Return the description of a column: ``port of the second end`` for ``port1``, or "" if the
+    column is not used."""
     return f"{_NAMES[name[:-1]]} of the {_OF[name[-1]]}" if name[-1:] in _OF and name[:-1] in _NAMES else name

@@ -1,15 +1,17 @@
-"""Find the ends of a cabling plan in a fabric. A plan's device name is looked up in this order; the
-first match wins: the NodeDescription; a GUID; the system (chassis) in ``node_system``; the short
-name of the node: ``leaf-1`` of ``MF0;leaf-1:MQM9700/U1`` and of ibdm's ``leaf-1/U1``, ``host`` of
-``host mlx5_0`` or ``host ibp11s0f0``, ``sys`` of ``MF0;sys:MCS8500/L16/U2`` (:mod:`.node_address`);
-then the same ignoring case. A device may name a card or chip of a director directly (``sys/L16``).
-If the device is unknown but the port column is a whole NodeDescription, that is the node.
+"""Find the ends of a cabling plan in a fabric. A plan's device name is compared with these names,
+and the first match wins: the NodeDescription; a GUID; the system (chassis) in ``node_system``; the
+short name of the node, which is ``leaf-1`` of ``MF0;leaf-1:MQM9700/U1`` and of ibdm's
+``leaf-1/U1``, ``host`` of ``host mlx5_0`` or ``host ibp11s0f0``, ``sys`` of
+``MF0;sys:MCS8500/L16/U2`` (:mod:`.node_address`); then the same names ignoring case. A device may
+also name a card or chip of a director (``sys/L16``). If the device is unknown but the port column
+holds a complete NodeDescription, the node with this description is used.
 
-If the name finds one node, the port is the one with this label in the fabric (``port_label``),
-otherwise the number in the label (:mod:`.port_label`). If it finds several nodes (a host with eight
-adapters, a director), the label must distinguish them: card and chip (``Blade 16_Port 2/20``), the
-adapter (``mlx5_3/1``, or the adapter's whole NodeDescription), or the one node that has this
-``port_label``. An end without a match gets a reason; softib never guesses.
+If the name matches one node, the port is the one whose ``port_label`` in the fabric equals the
+plan's label, or otherwise the port with the number in the label (:mod:`.port_label`). If the name
+matches several nodes (a host with eight adapters, a director), the label must distinguish them: by
+card and chip (``Blade 16_Port 2/20``), by adapter (``mlx5_3/1``, or the adapter's whole
+NodeDescription), or because only one of the nodes has a port with this ``port_label``. An end
+without a match gets a reason; softib never guesses.
 """
 
 from __future__ import annotations
@@ -43,18 +45,19 @@ __all__ = ["MatchedPlan", "NameProposal", "is_unnamed", "match_plan", "propose_n
 
 
 AGREE = 0.9
-"""Number of rows that must agree before names are proposed."""
+"""Share of the plan's rows that must agree with the fabric before names are proposed."""
 MOST_COMBINATIONS = 20_000
 MOST_GROUPS = 6
-"""Number of groups that a message lists."""
+"""Maximum number of groups that a message lists."""
 DESCRIPTION_BYTES = 64
 Family = list[str]
 
 
 @dataclass(frozen=True)
 class NameProposal:
-    """Proposed node names. ``names`` holds the plan's name of each node row; ``agree`` of the plan's ``rows`` rows
-    agree with them; each device has a pair (plan's name, fabric's name)."""
+    """Proposed node names. ``names`` holds the plan's name for each node row; ``agree`` of the
+    plan's ``rows`` rows are correct with these names. Each device has a pair (plan's name, fabric's
+    name)."""
 
     fabric: Fabric
     names: dict[int, str]
@@ -63,7 +66,7 @@ class NameProposal:
     devices: tuple[tuple[str, str], ...]
 
     def lines(self) -> list[str]:
-        """Return the text lines."""
+        """Return the lines of the text output."""
         width = max((len(a) for a, _ in self.devices), default=0)
         lines = [f"  {a:{width}}  is {b}" for a, b in self.devices]
         return [
@@ -76,7 +79,7 @@ class NameProposal:
         ]
 
     def write(self, path: str) -> None:
-        """Write a node-name-map. Raises :class:`InputError` if it cannot be written."""
+        """Write a node-name-map. Raises :class:`InputError` if the file cannot be written."""
         head = (
             f"# Proposed by the cables: {self.agree} of {self.rows} are as planned with these names. Look at them "
             f"before you use them.\n"
@@ -89,7 +92,8 @@ class NameProposal:
 
 
 def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
-    """Return the best proposal. Raises :class:`InputError` if no assignment fits, or if several fit equally well."""
+    """Return the best proposal. Raises :class:`InputError` if no assignment of names matches, or if
+    several match equally well."""
     work = _Search(plan, fabric)
     ranked = work.ranked()
     if not ranked:
@@ -108,7 +112,7 @@ def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
 
 
 def _families(names: Counter[str] | dict[str, list[int]]) -> dict[str, Family]:
-    """Group names that are equal without their digits; each group is in natural order."""
+    """Group the names that differ only in their digits. Each group is in natural order."""
     families: dict[str, Family] = defaultdict(list)
     for name in names:
         families[re.sub(r"\d+", "#", name.casefold())].append(name)
@@ -116,7 +120,8 @@ def _families(names: Counter[str] | dict[str, list[int]]) -> dict[str, Family]:
 
 
 class _Search:
-    """Groups of names on both sides, and the number of rows that agree for each assignment of groups."""
+    """Groups of similar names in the plan and in the fabric, and for each assignment between
+    groups, the number of rows that agree with it."""
 
     def __init__(self, plan: CablingPlan, fabric: Fabric):
         self.plan, self.fabric, self.index = plan, fabric, NameIndex(fabric)
@@ -135,7 +140,8 @@ class _Search:
         self.agreeing: dict[tuple[str, str, str, str], int] = {}
 
     def ranked(self) -> list[tuple[int, dict[str, str]]]:
-        """Return (rows that agree, plan's group → fabric's group), best first."""
+        """Return (rows that agree, plan's group → fabric's group) of each assignment, best
+        first."""
         keys = list(self.mine)
         fits = [[k for k, m in self.other.items() if len(m) == len(self.mine[key])] for key in keys]
         if not all(fits) or np.prod([float(len(f)) for f in fits]) > MOST_COMBINATIONS:
@@ -148,7 +154,7 @@ class _Search:
         return sorted(ranked, key=lambda one: -one[0])
 
     def obstacle(self) -> str:
-        """Return the reason why :meth:`ranked` has no assignment."""
+        """Return the reason why :meth:`ranked` finds no assignment."""
         sized = [(key.partition(" ")[2], len(members)) for key, members in self.other.items()]
         there = ", ".join(f"{name} ({n})" for name, n in sized[:MOST_GROUPS]) + ", …" * (len(sized) > MOST_GROUPS)
         for key, members in self.mine.items():
@@ -178,7 +184,7 @@ class _Search:
         return ports[0] >= 0 and int(self.fabric.port_peer[ports[0]]) == ports[1]
 
     def proposal(self, agree: int, chosen: dict[str, str]) -> NameProposal:
-        """Return the node names of the assignment ``chosen``."""
+        """Return the node names that follow from the assignment ``chosen``."""
         names: dict[int, str] = {}
         devices = []
         for key, family in chosen.items():
@@ -193,16 +199,17 @@ class _Search:
 
 _DEFAULT_NAME = re.compile(r"^$|Mellanox Technologies|^MT\d+ |^0x[0-9a-f]+$|InfiniHost|^NVIDIA ConnectX", re.IGNORECASE)
 SUGGESTIONS = 5
-"""Number of unknown names for which messages list similar names."""
+"""Number of unknown names for which a message lists similar names."""
 
 
 @dataclass
 class MatchedPlan:
-    """``port`` int32[n, 2]: row in the fabric's port arrays, -1 = not found; ``node`` likewise.
+    """The ends of a plan in a fabric. ``port`` int32[n, 2]: rows of the fabric's port arrays, -1 =
+    not found. ``node``: rows of its node arrays, likewise.
 
     ``reason`` str[n, 2] is one of :data:`REASONS` if an end is not found, otherwise empty. ``why``
-    holds the explanation of each such end by (row, end). ``problems`` holds the explanations with
-    file and line, one per unknown device.
+    holds the explanation of each such end, keyed by (row, end). ``problems`` holds these
+    explanations with file and line, one per unknown device.
     """
 
     port: np.ndarray
@@ -213,13 +220,13 @@ class MatchedPlan:
 
 
 def is_unnamed(description: str, times: int = 1) -> bool:
-    """Return whether a name does not identify a machine: a vendor's default name, or a name that
-    several nodes share."""
+    """Return whether a name does not identify a machine, because it is a vendor's default name or
+    several nodes share it."""
     return times > 1 or bool(_DEFAULT_NAME.search(description))
 
 
 class _Matching:
-    """One pass over the rows; each (device, label) pair is looked up only once."""
+    """The state of one search. Each (device, label) pair is looked up only once."""
 
     def __init__(self, plan: CablingPlan, fabric: Fabric):
         self.plan, self.fabric, self.index = plan, fabric, NameIndex(fabric)
@@ -252,7 +259,7 @@ class _Matching:
         return self.index.port(nodes, device, label) if nodes else (-1, UNKNOWN_DEVICE, self._no_device(device))
 
     def _of_fabric(self, row: int, end: int, name: str) -> tuple[int, str, str]:
-        """Return the end of a plan that was made from a fabric: its port number is exact."""
+        """Return an end of a plan that was read from a fabric file; its port number is exact."""
         number, node = int(self.plan.portnum[row, end]), int(self.by_guid[row, end])
         nodes = [node] if node >= 0 else self.index.nodes(name)
         if len(nodes) == 1 and 1 <= number <= int(self.fabric.node_nports[nodes[0]]):
@@ -275,15 +282,15 @@ class _Matching:
         if match[1] == UNKNOWN_DEVICE:
             if not self.unknown.get(device):
                 return
-            self.unknown[device], text = "", why  # reported once
+            self.unknown[device], text = "", why  # an unknown device is reported once
         else:
             text = f"{device} {label}: {why}"
         plan = self.plan
         self.problems.append(Problem(plan.files[int(plan.file[row])], int(plan.line[row]), text))
 
     def find_unnamed(self) -> None:
-        """Set the reason of ends whose planned adapter is unknown while the planned port at the other end leads to an
-        adapter without a name."""
+        """Find ends whose planned adapter is unknown although the cable in the planned port at the
+        other end leads to an adapter without a name. Set the reason of these ends."""
         f = self.fabric
         times = Counter(self.index.names)
         for row, end in self.why:
@@ -298,8 +305,8 @@ class _Matching:
 
 
 def match_plan(plan: CablingPlan, fabric: Fabric) -> MatchedPlan:
-    """Find every end of ``plan`` in ``fabric``. A plan made from a fabric is matched by GUID if
-    both have it."""
+    """Find every end of ``plan`` in ``fabric``. If the plan was read from a fabric file, nodes are
+    matched by GUID where both fabrics have one."""
     work = _Matching(plan, fabric)
     work.run()
     work.find_unnamed()
@@ -310,8 +317,8 @@ def match_plan(plan: CablingPlan, fabric: Fabric) -> MatchedPlan:
 
 def _same_guids(plan: CablingPlan, fabric: Fabric) -> np.ndarray:
     """Return the node of each end by GUID; -1 if the plan has no GUID, if no node or several nodes
-    have it, or if the names differ. Generated GUIDs (``.topo`` files, designs) are only sequence
-    numbers, so they count only if the names are equal too.
+    have this GUID, or if the names differ. Generated GUIDs (of ``.topo`` files and designs) are
+    only sequence numbers, so they match only if the names are equal.
     """
     order = np.argsort(fabric.node_guid, kind="stable")
     ordered = fabric.node_guid[order]

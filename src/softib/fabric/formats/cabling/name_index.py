@@ -1,5 +1,5 @@
-"""Index of the names that cabling plans use for a fabric's nodes and ports; :mod:`.match` documents
-the order of precedence."""
+"""Index of the names by which cabling plans refer to a fabric's nodes and ports. :mod:`.match`
+documents the order of precedence."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ __all__ = ["AMBIGUOUS", "REASONS", "UNKNOWN_DEVICE", "UNKNOWN_PORT", "UNNAMED_AD
 UNKNOWN_DEVICE, UNKNOWN_PORT = "unknown device", "unknown port"
 UNNAMED_ADAPTER, AMBIGUOUS = "adapter without a name", "ambiguous name"
 REASONS = (UNKNOWN_DEVICE, UNKNOWN_PORT, UNNAMED_ADAPTER, AMBIGUOUS)
-"""Reasons for an end that is not found. *Adapter without a name*: the planned port at the other end
-leads to an adapter with its vendor's default name, most likely the planned adapter."""
+"""Reasons why an end is not found. *Adapter without a name*: the cable in the planned port at the
+other end leads to an adapter with its vendor's default name, which is most likely the planned
+adapter."""
 
 _COUNTED = re.compile(r"^hca(\d{1,3})$")
 _ADAPTER_NUMBER = re.compile(r"^(?:mlx[45]|[a-z]+)(?:bond)?(\d{1,6})$")
 _SWITCH = re.compile(r"^(?:MF\d+;)?(?P<name>[^:;]+?)(?::(?P<model>[^/;]+)(?P<path>/.*)?)?$")
 NEIGHBOURS = 20
-"""An unknown name is compared with this number of its alphabetical neighbours on each side.
-Comparing with every name of a large fabric takes half a second per name."""
+"""An unknown name is compared with this number of its alphabetical neighbours on each side. A
+comparison with every name of a large fabric takes half a second per name."""
 
 
 def spoken_names(description: str) -> Iterator[str]:
-    """Return the short names of a node with this description; see the module."""
+    """Return the short names of a node with this description (:mod:`.match` lists them)."""
     host = split_host(description)
     if host:
         yield host[0]
@@ -51,7 +52,8 @@ def spoken_names(description: str) -> Iterator[str]:
 
 
 class NameIndex:
-    """Names → nodes in order of precedence, and labels → ports of these nodes."""
+    """The nodes that have a name, in order of precedence, and the ports of these nodes that have a
+    label."""
 
     def __init__(self, fabric: Fabric):
         self.fabric = fabric
@@ -59,7 +61,8 @@ class NameIndex:
         self.address = [address_of(name) for name in self.names]
         self.counting: dict[tuple[int, ...], set[int]] = {}
         self.planned: dict[int, set[str]] = {}
-        """Node → the adapters that the plan has on it, if its name refers to no other node."""
+        """Node → its adapters that occur in the plan, if the node's name refers to no other
+        node."""
         exact: dict[str, list[int]] = {}
         guid: dict[str, list[int]] = {}
         system: dict[str, list[int]] = {}
@@ -89,8 +92,8 @@ class NameIndex:
         self._short: dict[str, dict[str, list[int]]] = {}
 
     def similar(self, name: str) -> list[str]:
-        """Return names similar to ``name``, searched among its alphabetical neighbours when names
-        are read forwards and backwards."""
+        """Return names similar to ``name``. It is compared with its alphabetical neighbours among
+        all names, and among all names spelled backwards."""
         if not self._sorted:
             self.spelling = {x.casefold(): x for n in self.names for x in (n, *spoken_names(n))}
             self._sorted = sorted(self.spelling)
@@ -113,7 +116,8 @@ class NameIndex:
         return nodes or self._in_chassis(key) or self._of_domain(key)
 
     def _of_domain(self, name: str) -> list[int]:
-        """Return ``node-1.cluster.example`` for a fabric's ``node-1``, and the reverse."""
+        """Find nodes whose name equals ``name`` if one of the two has a domain:
+        ``node-1.cluster.example`` and ``node-1``."""
         host, dot, _ = plain_name(name).partition(".")
         if dot and not host.isdigit():
             return self.folded.get(host, [])
@@ -126,8 +130,8 @@ class NameIndex:
         return next(iter(of.values())) if len(of) == 1 else []
 
     def _in_chassis(self, name: str) -> list[int]:
-        """Return nodes of ``sys/L16``, ``sys L16/U2`` or ``MF0;sys:OTHER-MODEL/U1``: written
-        differently from the fabric's names."""
+        """Return the nodes of a chassis or card that the plan writes in another form than the
+        fabric: ``sys/L16``, ``sys L16/U2`` or ``MF0;sys:OTHER-MODEL/U1``."""
         at = address_of(name)
         if at.card:
             nodes = self.by_card.get((at.system, at.card), [])
@@ -142,7 +146,7 @@ class NameIndex:
         return nodes
 
     def port(self, nodes: list[int], device: str, label: str) -> tuple[int, str, str]:
-        """Return the row of the port, or -1 with the reason and an explanation."""
+        """Return the row of the port, or -1, with the reason and an explanation."""
         wanted = normal_label(label)
         hits = [p for n in nodes for p in self.labels.get((n, wanted), ())]
         if len(hits) == 1:
@@ -162,7 +166,7 @@ class NameIndex:
         node = nodes[0]
         number = parsed.portnum
         if not number and self.names[node].casefold() == wanted:
-            number = 1  # the label is the adapter's name alone
+            number = 1  # the label is only the adapter's name
         if not number:
             return -1, UNKNOWN_PORT, f"{label!r} has no port number and is not a label of {self.names[node]}"
         last = int(self.fabric.node_nports[node])
@@ -171,7 +175,8 @@ class NameIndex:
         return int(self.fabric.port(node, number)), "", ""
 
     def _narrowed(self, nodes: list[int], wanted: str, rest: str, parsed: PortLabel) -> tuple[list[int], str, str]:
-        """Return the nodes to which the label refers, or (reason, explanation) if there are none."""
+        """Return the nodes to which the label refers; if there are none, the reason and an
+        explanation."""
         if len(nodes) > 1:
             whole = [n for n in nodes if self.names[n].casefold() == wanted]
             if len(whole) == 1:
@@ -192,8 +197,8 @@ class NameIndex:
         return nodes, "", ""
 
     def count_adapters(self, ends: Iterable[tuple[str, str]]) -> None:
-        """Learn how a plan numbers adapters (``HCA-0``, ``HCA-1``) of hosts that use other names
-        (``mlx5_0``), from all its (device, label) ends."""
+        """Learn from all (device, label) ends of a plan how it numbers the adapters (``HCA-0``,
+        ``HCA-1``) of hosts whose adapters have other names (``mlx5_0``)."""
         for device, label in ends:
             adapter = plain_adapter(portnum_of_label(label).hca)
             if not adapter:
@@ -210,12 +215,12 @@ class NameIndex:
         return tuple(sorted(int(m[1]) for m in matches if m))
 
     def _by_count(self, nodes: list[int], adapter: str) -> list[int]:
-        """Return the adapter that a plan calls ``hca2``. The numbers used in the whole plan show
-        whether it is the one named ``mlx5_2``, or the host's third or second adapter."""
+        """Return the adapter that a plan calls ``hca2``. It is either the one named ``mlx5_2``, or
+        the host's third or second adapter; the numbers used in the whole plan show which."""
         match = _COUNTED.match(adapter)
         unnamed = len(nodes) == 1 and not self.address[nodes[0]].adapter
         if match and unnamed and len(self.planned.get(nodes[0], ())) == 1:
-            return nodes  # the only planned adapter of a host with one
+            return nodes  # the host has one adapter, and the plan one adapter of this host
         numbers = self._numbers(nodes)
         used = self.counting.get(numbers, set())
         if not match or not used or len(numbers) != len(nodes) or len(set(numbers)) != len(numbers):
@@ -230,11 +235,11 @@ class NameIndex:
         return []
 
     def _chips(self, nodes: list[int], parsed: PortLabel) -> tuple[list[int], str, str]:
-        """Return the chip of a director for a label that names a card."""
+        """Return the chips of a director that are on the card that the label names."""
         on_card = [n for n in nodes if self.address[n].card == parsed.card]
         if not on_card:
             if len(nodes) == 1 and not self.address[nodes[0]].card and parsed.card == "L1":
-                return nodes, "", ""  # a switch of one chip counts as one card
+                return nodes, "", ""  # a switch with one chip counts as one card
             cards = sorted({self.address[n].card for n in nodes} - {""}, key=lambda c: (c[0], int(c[1:])))
             there = f"its cards are {cards[0]} to {cards[-1]}" if cards else f"{self._list(nodes)} has no cards"
             return nodes, UNKNOWN_PORT, f"it has no card {parsed.card}; {there}"
@@ -253,8 +258,8 @@ class NameIndex:
 
 
 def _behind(device: str, label: str) -> str:
-    """Return the label without the device name: ``ibp11s0f0`` for ``host7 ibp11s0f0`` of host7,
-    ``l16/u2/p20`` for ``sys/L16/U2/P20``."""
+    """Return the label without the device name in front: ``ibp11s0f0`` for label ``host7
+    ibp11s0f0`` of device ``host7``, ``l16/u2/p20`` for ``sys/L16/U2/P20``."""
     head = device.strip().casefold()
     if label.startswith(head) and label[len(head) : len(head) + 1] in (" ", "/", ":", "_", "-"):
         return label[len(head) + 1 :].strip() or label

@@ -1,11 +1,11 @@
-"""Cabling plans: pairs of ports to be cabled, with length, medium and speed.
+"""Cabling plans: pairs of ports that are to be cabled, with length, medium and speed.
 
-A plan comes from a cabling list (UFM-NDT CSV, a P2P sheet as CSV; :mod:`.csv`) or from any
-fabric file: an earlier scan or a generated design can be the plan too. Several plans are joined
-with :func:`join_plans`. :mod:`.plan_match` finds the ends in a fabric. Lists may contain a cable
-twice, once from each end (UFM's do), and several lists may overlap. A row that names the two ports
-of an earlier row, in either order, *repeats* it. A row that gives a port of an earlier row another
-peer is in *conflict*.
+A plan comes from a cabling list (UFM-NDT CSV, a P2P sheet as CSV; :mod:`.csv`) or from any fabric
+file, because an earlier scan or a generated design can also be the plan. :func:`join_plans` joins
+several plans. :mod:`.match` finds the ends in a fabric. A list may contain a cable twice, once from
+each end (UFM's lists do), and several lists may overlap. A row *repeats* an earlier row if it names
+the same two ports, in either order. A row is in *conflict* with an earlier row if it gives one of
+that row's ports another peer.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ __all__ = ["CablingPlan", "join_plans", "mark_repeats", "read_plan", "write_plan
 
 @dataclass
 class CablingPlan:
-    """One row a cable; columns of shape ``[n, 2]`` hold both ends in the order of the file.
+    """One row per cable. Columns of shape ``[n, 2]`` hold both ends in the order of the file.
 
-    ``portnum`` is the number in the label (:func:`.port_label.portnum_of_label`), or 0 if the label can be resolved
-    only with the fabric. It is exact if the plan is a fabric. Unknown values are stored as empty text, u 0, length NaN,
-    medium ``CableMedium.UNKNOWN``, speed and lanes 0, line 0, guid 0. ``repeats`` is the earlier row of the same cable,
-    -1 = none. ``conflict`` marks rows with a port that an earlier row cables elsewhere; they are problems too. ``file``
-    is the row's index in ``files``.
+    ``portnum`` is the number in the label (:func:`.port_label.portnum_of_label`), or 0 if the label
+    can be resolved only with the fabric. It is exact if the plan was read from a fabric file.
+    Unknown values are stored as empty text, u 0, length NaN, medium ``CableMedium.UNKNOWN``, speed
+    and lanes 0, line 0, guid 0. ``repeats`` is the earlier row of the same cable, -1 = none.
+    ``conflict`` marks rows with a port to which an earlier row connects another peer; such rows are
+    also problems. ``file`` is the row's index into ``files``.
     """
 
     format: str
@@ -56,7 +57,7 @@ class CablingPlan:
     medium: np.ndarray  # uint8[n]
     speed: np.ndarray  # uint8[n], codes of iba.rates
     lanes: np.ndarray  # uint8[n]
-    purpose: np.ndarray  # str[n], LinkType of UFM
+    purpose: np.ndarray  # str[n], the LinkType of UFM
     line: np.ndarray  # int32[n]
     node_guid: np.ndarray  # uint64[n, 2]
     conflict: np.ndarray  # bool[n]
@@ -65,18 +66,19 @@ class CablingPlan:
     files: tuple[str, ...]
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Notes on parts of the file that are hidden or not to be built; each says whether they are read."""
+    """Notes on parts of the file that are hidden or not to be built. Each note says whether softib
+    reads the part."""
     left_out: list[dict[str, Any]] = field(default_factory=list)
-    """Rows that are not part of the plan, as for :meth:`from_rows`: cancelled cables (``status``),
-    and rows with an unreadable cell (that cell is empty)."""
+    """Rows that are not part of the plan, as dicts for :meth:`from_rows`: cancelled cables (with
+    their ``status``), and rows with an unreadable cell (that cell is empty)."""
 
     def __len__(self) -> int:
         return len(self.line)
 
     @classmethod
     def from_rows(cls, rows: list[dict[str, Any]], format: str, path: str, problems: list[Problem]) -> CablingPlan:
-        """Build a plan from rows: dicts with ``node``, ``label``, ``rack`` (pairs of text), ``u``
-        (pair of numbers), and the rest."""
+        """Build a plan from rows. Each row is a dict with ``node``, ``label`` and ``rack`` (pairs
+        of texts), ``u`` (a pair of numbers), and the other columns."""
         n = len(rows)
 
         def column(name: str, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -109,7 +111,7 @@ class CablingPlan:
 
     @classmethod
     def from_fabric(cls, fabric: Fabric, problems: list[Problem] | None = None) -> CablingPlan:
-        """Build a plan of every cable with two known ends, in the fabric's order."""
+        """Build a plan of every cable whose two ends are known, in the fabric's order."""
         cables = np.flatnonzero((fabric.cable_port >= 0).all(axis=1))
         ports = fabric.cable_port[cables]
         nodes = fabric.port_node[ports]
@@ -146,12 +148,12 @@ class CablingPlan:
         )
 
     def end_name(self, row: int, end: int) -> str:
-        """Return the end as messages write it, for example ``leaf-3 Port 40``."""
+        """Return the name of an end for messages, for example ``leaf-3 Port 40``."""
         return f"{self.node[row, end]} {self.label[row, end]}"
 
     def row_name(self, row: int) -> str:
-        """Return ``line 7``, with the file if there are several; empty for a row of a fabric, which
-        has no line."""
+        """Return the name of a row for messages: ``line 7``, with the file if there are several.
+        Rows of a fabric have no line, so their name is empty."""
         line = int(self.line[row])
         if len(self.files) == 1:
             return f"line {line}" if line else ""
@@ -160,9 +162,10 @@ class CablingPlan:
 
 
 def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
-    """Fill ``repeats`` and ``conflict`` from the names alone; return the reason for each conflict.
-    Devices with equal names are distinguished by rack, or by GUID if the plan is a fabric.
-    :mod:`softib.diags.cabling_plan.compare` repeats the search by port, because one port may have several names.
+    """Fill ``repeats`` and ``conflict`` by comparing names only. Return the reason for each
+    conflict. Devices with equal names are distinguished by rack, or by GUID if the plan was read
+    from a fabric file. :mod:`softib.diags.cabling_plan.compare` repeats the search by port, because
+    one port may have several names.
     """
     used: dict[tuple[str, str, str], int] = {}
     cables: dict[frozenset[tuple[str, str, str]], int] = {}
@@ -192,7 +195,7 @@ def mark_repeats(plan: CablingPlan) -> dict[int, Problem]:
 
 
 def join_plans(plans: Sequence[CablingPlan]) -> CablingPlan:
-    """Join all rows of ``plans``, in their order, and find repeats and conflicts between files."""
+    """Join all rows of ``plans`` in their order. Find repeats and conflicts between the plans."""
     if len(plans) == 1:
         return plans[0]
     columns: dict[str, Any] = {}
@@ -223,7 +226,8 @@ MIN_CELLS = 4
 
 def read_plan(path: str | Path, **options: Any) -> CablingPlan:
     """Read a cabling list, or any fabric file as a plan; the format is detected from the content.
-    ``options`` go to ``registry.read``. Raises :class:`UnreadableFile` if no row can be read.
+    ``options`` are passed to ``registry.read``. Raises :class:`UnreadableFile` if no row can be
+    read.
     """
     from softib.fabric.formats.cabling import csv
     from softib.fabric.formats.cabling.sheet import is_workbook
@@ -244,7 +248,7 @@ def read_plan(path: str | Path, **options: Any) -> CablingPlan:
         result = registry.read(path, **options)
     except UnknownFormat:
         if any(len(cells) >= MIN_CELLS for _, cells, _ in csv.sheets_of_text(text).rows):
-            csv.parse_cabling(text, shown_name(path))  # raises, listing the headings
+            csv.parse_cabling(text, shown_name(path))  # raises an error that lists the headings
         raise
     plan = CablingPlan.from_fabric(result.fabric, result.problems)
     plan.path, plan.files = shown_name(path), (shown_name(path),)
@@ -267,8 +271,8 @@ P2P_COLUMNS = (
 
 
 def write_plan(plan: CablingPlan, path: str | Path) -> None:
-    """Write as a P2P sheet (CSV, UTF-8); :func:`read_plan` returns the same rows. Raises
-    :class:`InputError` if the path cannot be written.
+    """Write the plan as a P2P sheet (CSV, UTF-8). :func:`read_plan` reads the same rows from it.
+    Raises :class:`InputError` if the path cannot be written.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

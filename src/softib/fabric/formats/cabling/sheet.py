@@ -1,5 +1,5 @@
-"""The cells of a cabling list: a CSV file of any delimiter, or an Excel workbook (with the extra
-``xlsx``), with merged cells filled in."""
+"""The cells of a cabling list, with merged cells filled in. The list is a CSV file with any
+delimiter, or an Excel workbook (needs the extra ``xlsx``)."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ HEADER_WITHIN = 50
 MOST_CELLS = 5_000_000
 MOST_LINES_OF_CELL = 253
 MOST_CHARACTERS_OF_CELL = 32_767
-"""Limits of a cell in Excel."""
+"""Maximum number of characters in a cell of Excel."""
 MOST_UNPACKED = 256 << 20
-"""Limit in bytes of a workbook's unpacked parts (it is a ZIP archive)."""
+"""Maximum size in bytes of all unpacked parts of a workbook (a ZIP archive)."""
 
 
 @dataclass
 class Sheet:
-    """One sheet: ``rows`` of (line, cells, text of the line); ``layout`` of the headings, whose
-    last row is ``head``; ``name``, the sheet's name in a workbook."""
+    """One sheet. ``rows`` holds (line, cells, text of the line); ``layout`` the meaning of the
+    headings; ``head`` the last row of the headings; ``name`` the sheet's name in a workbook."""
 
     name: str
     rows: list[tuple[int, list[str], str]]
     layout: Layout | None = None
     head: int = -1
     filled: dict[str, int] = field(default_factory=dict)
-    """Field of a column → number of cells filled from above."""
+    """Field of a column → number of its cells that got the value of a cell above."""
     merged: int = 0
-    """Cells of a workbook that were filled from a merged cell."""
+    """Number of a workbook's cells that got the value of a merged cell."""
     hidden: bool = False
     hidden_rows: int = 0
-    """Rows below the headings that the workbook hides."""
+    """Number of rows below the headings that are hidden in the workbook."""
     formulas: dict[int, list[str]] = field(default_factory=dict)
-    """Line → cells with a formula whose value the workbook does not have."""
+    """Line → its cells that hold a formula without a stored value."""
 
     def body(self) -> list[tuple[int, list[str], str]]:
-        """Return the rows below the headings, with merged cells filled down, without empty rows,
-        comments and repeated headings."""
+        """Return the rows below the headings, with merged cells filled down. Empty rows, comments
+        and repeated headings are left out."""
         assert self.layout is not None
         rows = [(n, list(cells), text) for n, cells, text in self.rows[self.head + 1 :]]
         column = self.layout.column
@@ -59,7 +59,7 @@ class Sheet:
             self.filled[f"node{end}"] = len(merged)
             for name in (f"rack{end}", f"shelf{end}"):
                 self.filled[name] = len(_fill_down(rows, column[name])) if name in column else 0
-            if f"u{end}" in column:  # a device has one unit: copy it with the device from the row above
+            if f"u{end}" in column:  # a device has one unit: take the unit from the same row above as the device
                 _fill_down(rows, column[f"u{end}"], merged)
         heading = [c.casefold() for c in self.rows[self.head][1]]
         return [row for row in rows if _is_data(row[1], heading)]
@@ -71,12 +71,12 @@ def _is_data(cells: list[str], heading: list[str]) -> bool:
 
 
 def is_workbook(start: bytes) -> bool:
-    """Return whether ``head`` is the start of an Excel workbook (a ZIP archive)."""
+    """Return whether ``start`` is the beginning of an Excel workbook (a ZIP archive)."""
     return start[:4] == b"PK\x03\x04"
 
 
 def split_line(line: str, delimiter: str) -> list[str]:
-    """Split one record (:func:`_records`) into cells."""
+    """Split one record, as returned by :func:`_records`, into cells."""
     try:
         return [clean(f) for f in next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter), [])]
     except (csv.Error, StopIteration):
@@ -85,14 +85,15 @@ def split_line(line: str, delimiter: str) -> list[str]:
 
 def clean(cell: str) -> str:
     """Return the cell without zero-width characters (zero-width spaces, byte-order marks, soft
-    hyphens), with every kind of blank as a space."""
+    hyphens). All kinds of blanks become spaces."""
     if not cell.isascii():
         cell = "".join(" " if unicodedata.category(c) == "Zs" else c for c in cell if unicodedata.category(c) != "Cf")
     return cell.strip().replace("\0", "")
 
 
 def sheets_of_text(text: str) -> Sheet:
-    """Return the sheet of a CSV file; it has no layout if the headings cannot be found with any delimiter."""
+    """Return the sheet of a CSV file. It has no layout if no delimiter gives a line of known
+    headings."""
     lines = text.splitlines()
     best = Sheet("", [(i, [line], line) for i, line in enumerate(lines[:HEADER_WITHIN], 1)])
     for delimiter in DELIMITERS:
@@ -107,8 +108,8 @@ def sheets_of_text(text: str) -> Sheet:
 
 
 def _records(lines: list[str], delimiter: str) -> Iterator[tuple[int, str]]:
-    """Return the number of the first line and the text of each record: a line, or several if a
-    quoted cell has line breaks (RFC 4180)."""
+    """Yield each record as (number of its first line, text). A record is one line, or several lines
+    if a quoted cell contains line breaks (RFC 4180)."""
     at = 0
     while at < len(lines):
         last = _last_line(lines, at, delimiter) if '"' in lines[at] else at
@@ -117,11 +118,12 @@ def _records(lines: list[str], delimiter: str) -> Iterator[tuple[int, str]]:
 
 
 def _last_line(lines: list[str], at: int, delimiter: str) -> int:
-    """Return the last line of the record that starts at line ``at``. If its quotes do not end
-    within the size limit of a cell, or if each of its lines is a complete row, the quote is stray
-    and the line is a record by itself."""
+    """Return the last line of the record that starts at line ``at``. If the quoted cell does not
+    end within the size limit of a cell, or if each of its lines is a complete row, the quote is a
+    stray character, and the record is this one line."""
     d = re.escape(delimiter)
-    within = re.compile(rf'(?:(?:"(?:[^"]|"")*+"|(?!")[^{d}]*+){d})*+"(?:[^"]|"")*+')  # ends within quotes
+    # matches a line that ends inside a quoted cell
+    within = re.compile(rf'(?:(?:"(?:[^"]|"")*+"|(?!")[^{d}]*+){d})*+"(?:[^"]|"")*+')
     complete = re.compile(rf'(?:(?:"(?:[^"]|"")*+"|(?!")[^{d}]*+){d})*+(?:"(?:[^"]|"")*+"|(?!")[^{d}]*+)')
     if not within.fullmatch(lines[at]):
         return at
@@ -142,8 +144,8 @@ def _last_line(lines: list[str], at: int, delimiter: str) -> int:
 
 
 def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, int] | None:
-    """Return the layout of the headings, and the row of their first line. A line of ends directly
-    above a line of fields counts as one heading."""
+    """Return the layout of the headings, and the row of their first line. Headings may span two
+    lines: names of ends, and directly below, names of fields."""
     for at, (_, cells, _) in enumerate(rows[:HEADER_WITHIN]):
         if len(cells) > 1 and (layout := layout_of(cells)) is not None:
             below = rows[at + 1][1] if at + 1 < len(rows) else []
@@ -156,14 +158,16 @@ def find_headings(rows: Sequence[tuple[int, list[str], str]]) -> tuple[Layout, i
 
 
 def _has_ports(layout: Layout) -> bool:
-    """Return whether a column names ports; a line that names only ends has no ports."""
+    """Return whether a column names ports. The upper line of two-line headings names only ends, so
+    it has no port column."""
     return any(name[:-1] in ("port", "hca") for name in layout.column)
 
 
 def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
-    """Join a line of ends (``Source, , Destination, , Length``) and the fields below it (``Device, Port, Device,
-    Port,``) into one line. A group ends where the next one begins. A cell above an empty cell (often merged downwards)
-    is used alone."""
+    """Join two-line headings into one line: a line of ends (``Source, , Destination, , Length``)
+    and the line of fields below it (``Device, Port, Device, Port,``). The name of an end applies
+    until the next name. If the cell below is empty (often a merged cell), the upper cell is used
+    alone."""
     out, group = [], ""
     for i in range(max(len(groups), len(fields))):
         above, one = (line[i] if i < len(line) else "" for line in (groups, fields))
@@ -175,9 +179,9 @@ def _over(groups: Sequence[str], fields: Sequence[str]) -> list[str]:
 
 
 def _fill_down(rows: list[tuple[int, list[str], str]], at: int, only: list[int] | None = None) -> list[int]:
-    """Fill the cells below a merged cell with its value; return the number of filled rows. A column
-    counts as merged if it has gaps and no value repeats in consecutive rows. Rows in ``only`` are filled in any
-    case."""
+    """Fill empty cells below a merged cell with its value. Return the number of filled rows. A
+    column counts as merged if it has gaps and no value repeats in consecutive rows. Rows in
+    ``only`` are always filled."""
     used = [i for i, (_, cells, _) in enumerate(rows) if any(cells)]
     values = [rows[i][1][at] if at < len(rows[i][1]) else "" for i in used]
     if only is None and (all(values) or any(a and a == b for a, b in pairwise(values))):
@@ -196,8 +200,8 @@ def _fill_down(rows: list[tuple[int, list[str], str]], at: int, only: list[int] 
 
 
 def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
-    """Read every sheet of the workbook ``data``. Raises :class:`MissingLibrary` and
-    :class:`UnreadableFile`."""
+    """Read every sheet of the workbook ``data``. Raises :class:`MissingLibrary` if openpyxl is not
+    installed, and :class:`UnreadableFile` if the workbook cannot be read."""
     try:
         import openpyxl
     except ImportError:
@@ -211,15 +215,15 @@ def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
         if has_formulas:
             _find_formulas(sheets, openpyxl.load_workbook(io.BytesIO(data)))
         return sheets
-    except Exception as error:  # openpyxl passes on the exceptions of its XML and ZIP libraries
+    except Exception as error:  # openpyxl does not catch the exceptions of its XML and ZIP libraries
         raise UnreadableFile(
             f"{name}: cannot read this workbook ({type(error).__name__}); save the sheet as CSV"
         ) from None
 
 
 def _find_formulas(sheets: list[Sheet], book: Any) -> None:
-    """Record the formulas without a value: programs that write workbooks leave their evaluation to
-    the spreadsheet program."""
+    """Record the formulas that have no stored value. Programs that write workbooks leave their
+    evaluation to the spreadsheet program."""
     for sheet in (s for s in sheets if s.layout is not None):
         used = set(sheet.layout.column.values()) if sheet.layout is not None else set()
         values = {n: cells for n, cells, _ in sheet.rows}
@@ -230,8 +234,8 @@ def _find_formulas(sheets: list[Sheet], book: Any) -> None:
 
 
 def _check_archive(data: bytes, name: str) -> bool:
-    """Return whether a part has formulas. Raise :class:`UnreadableFile` if it is not an archive, or
-    unpacks to more than :data:`MOST_UNPACKED`."""
+    """Return whether a part of the workbook contains formulas. Raises :class:`UnreadableFile` if
+    the file is not a ZIP archive, or if it unpacks to more than :data:`MOST_UNPACKED` bytes."""
     import zipfile
 
     formulas = False
@@ -239,7 +243,7 @@ def _check_archive(data: bytes, name: str) -> bool:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = 0
             for part in archive.infolist():
-                with archive.open(part) as opened:  # the directory may lie about sizes
+                with archive.open(part) as opened:  # the sizes in the archive's directory may be wrong
                     while chunk := opened.read(1 << 20):
                         size += len(chunk)
                         formulas |= b"<f>" in chunk or b"<f " in chunk
@@ -289,7 +293,8 @@ def _dimensions(sheet: Any, rows: int) -> list[tuple[int, Any]]:
 
 
 def _text(value: Any) -> str:
-    """Return a cell as the spreadsheet shows it: 5, not 5.0; a date without its time."""
+    """Return a cell's value as the spreadsheet shows it: 5 instead of 5.0, a date without its
+    time."""
     if value is None:
         return ""
     if isinstance(value, float) and value.is_integer():

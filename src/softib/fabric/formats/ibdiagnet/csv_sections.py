@@ -1,5 +1,5 @@
-"""Section syntax of ibdiagnet2's .db_csv: ``START_X``, a header row, rows, ``END_X``, and an index
-of all sections at the end."""
+"""Syntax of the sections in ibdiagnet2's .db_csv: ``START_X``, a header row, rows, ``END_X``. At
+the end of the file is an index of all sections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _ABSENT = ("N/A", "NA", "")
 
 @dataclass
 class Section:
-    """A table of the file: column names, rows of text fields, and the line of each row."""
+    """One section of the file: column names, rows of text fields, and the line number of each
+    row."""
 
     name: str
     line: int
@@ -31,17 +32,18 @@ class Section:
     lines: list[int] = field(default_factory=list)
 
     def has(self, *names: str) -> bool:
-        """Return whether the table has all these columns."""
+        """Return whether the section has all these columns."""
         return all(n.lower() in self._column_numbers() for n in names)
 
     def text(self, name: str) -> list[str]:
-        """Return a column as text. Names are compared ignoring case (ibdiagnet varies it)."""
+        """Return a column as text. Names of columns are compared ignoring case, because ibdiagnet
+        varies it."""
         place = self._column_numbers()[name.lower()]
         return [row[place] for row in self.rows]
 
     def column(self, name: str, problems: Problems, dtype: type = np.int64) -> np.ndarray:
-        """Return a column of integers, decimal or ``0x``; :data:`NONE` (0 for unsigned types) if a
-        value is missing."""
+        """Return a column of decimal or ``0x`` integers. A missing value becomes :data:`NONE` (0
+        for unsigned types)."""
         values = []
         absent = 0 if dtype is np.uint64 else NONE
         low, high = (0, 2**64 - 1) if dtype is np.uint64 else (-(2**63), 2**63 - 1)
@@ -61,8 +63,8 @@ class Section:
         return {n.strip().lower(): i for i, n in enumerate(self.header)}
 
     def counters(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return a column of counters (uint64), and which rows hold one: ``-1`` and ``N/A`` mean
-        that the port does not have the counter."""
+        """Return a column of counters (uint64), and a mask of the rows that have a value. ``-1``
+        and ``N/A`` mean that the port does not have the counter."""
         values, there = [], []
         for text in self.text(name):
             try:
@@ -79,14 +81,14 @@ class SectionsOfFile(NamedTuple):
     """The sections of a .db_csv."""
 
     wanted: dict[str, Section]
-    """Name → section, of the requested sections."""
+    """The requested sections by name."""
     rows_of: dict[str, int]
-    """Name → number of rows, of every section."""
+    """Number of rows of every section, by name."""
 
 
 def read_sections(lines: list[str], wanted: Callable[[str], bool], problems: Problems) -> SectionsOfFile:
     """Return the ``wanted`` sections of a .db_csv, and the number of rows of every section.
-    Truncated sections and rows with a wrong number of fields are reported as problems.
+    Truncated sections, and rows with a wrong number of fields, are reported as problems.
     """
     sections: dict[str, Section] = {}
     rows_of: dict[str, int] = {}
@@ -148,7 +150,8 @@ def _close(section: Section, sections: dict[str, Section], rows_of: dict[str, in
 
 
 def _check_index(index: Section | None, rows_of: dict[str, int], lines: list[str], problems: Problems) -> None:
-    """Report sections whose number of rows differs from the index: rows were lost or edited."""
+    """Report each section whose number of rows differs from the index, because rows were lost or
+    edited."""
     if index is None:
         if lines and "INDEX_TABLE offset" in lines[0]:
             problems.add(len(lines), "the index that line 1 announces is missing: the file is truncated")
@@ -165,14 +168,15 @@ def _check_index(index: Section | None, rows_of: dict[str, int], lines: list[str
 
 
 Legal = tuple[np.ndarray, np.ndarray | bool]
-"""Legal values of a component: bool[2**bits], indexed by value, and the rows (bool[rows], or all)
-that may also be 0."""
+"""Legal values of a component: bool[2**bits], indexed by value; and a mask of the rows (bool[rows],
+or one bool for all) in which 0 is legal too."""
 
 
 class SectionWriter:
-    """Find the nodes and ports of a section's rows in ``f`` and write the row's columns to them.
-    Other content of a section goes to ``records`` (names of ``Source.records``) and ``extra`` (of
-    the :class:`ReadResult`).
+    """Find the nodes and ports of a section's rows in ``f``, and write the section's columns to
+    them. ``records`` collects the attributes that the section contains (names of
+    ``Source.records``). Data for which the fabric has no column goes to ``extra`` (of the
+    :class:`ReadResult`).
     """
 
     def __init__(self, f: Fabric, problems: Problems):
@@ -183,7 +187,7 @@ class SectionWriter:
         self.sorted_guids = f.node_guid[self.order]
 
     def find(self, guid: np.ndarray) -> np.ndarray:
-        """Return the nodes with these NodeGUIDs, -1 if there is none."""
+        """Return the nodes with these NodeGUIDs; -1 if no node has the GUID."""
         at = np.minimum(np.searchsorted(self.sorted_guids, guid), len(self.sorted_guids) - 1)
         return np.where(self.sorted_guids[at] == guid, self.order[at], -1).astype(np.int64)
 
@@ -198,8 +202,8 @@ class SectionWriter:
         return np.flatnonzero(node >= 0), node[node >= 0]
 
     def ports(self, s: Section) -> tuple[np.ndarray, np.ndarray]:
-        """Return (rows of the section, their ports). A row that names a port beyond its node's ports is left out and
-        reported as a problem."""
+        """Return (rows of the section, their ports). A row whose port number is higher than its
+        node's number of ports is left out and reported as a problem."""
         num_name = next((n for n in ("PortNum", "PortNumber", "LocalPortNum") if s.has(n)), None)
         rows, node = self.nodes(s)
         if not len(rows) or num_name is None:
@@ -223,8 +227,8 @@ class SectionWriter:
         legal: Legal | None = None,
     ) -> None:
         """Write column ``name`` into the component ``target`` of the wire images ``image[at]``.
-        Values that are not ``legal`` for a device, or that do not fit in the component, are
-        reported as problems; the image then keeps its previous value.
+        Values that are not ``legal`` for a device, or too large for the component, are reported as
+        problems, and the image keeps its previous value.
         """
         value = s.column(name, self.problems, np.uint64 if target.bits > 63 else np.int64)[rows]
         fits = (value <= target.mask) & (value >= 0)

@@ -1,10 +1,10 @@
-"""Read ibdiagnet2's .db_csv, which holds all collected attributes. NODES and LINKS define the
-fabric; the functions in :data:`SECTIONS` add the other sections. Column names are taken from
-ibdiagnet2's files; :mod:`softib.fabric.formats.ibdiagnet.db_csv_columns` maps them to components. A
-note lists sections that are not read.
+"""Read ibdiagnet2's .db_csv, which contains all attributes that ibdiagnet collected. NODES and
+LINKS define the fabric; the functions in :data:`SECTIONS` add the other sections. Column names are
+those in ibdiagnet2's files, and :mod:`softib.fabric.formats.ibdiagnet.db_csv_columns` maps them to
+components. A note lists the sections that softib does not read.
 
-The forwarding tables are not in the file, so LinearFDBTop and MulticastFDBTop stay at their
-power-up values.
+The file does not contain forwarding tables, so LinearFDBTop and MulticastFDBTop keep their values
+at power-up.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ SECTIONS: dict[str, Callable[[SectionWriter, Section], None]] = {
     "GENERAL_INFO_SMP": health.firmware,
     "AR_INFO": health.adaptive_routing,
 }
-"""Section → the function that writes it into the fabric, in this order. ``WARNINGS_*`` and
-``ERRORS_*`` are read too."""
+"""Section → the function that writes it into the fabric. Sections are read in this order.
+``WARNINGS_*`` and ``ERRORS_*`` are read too."""
 _REPORTED = ("WARNINGS_", "ERRORS_")
 _ABOUT_THE_RUN = ("RUN_INFO", "PLUGINS_INFO", "STAGE_PERF_INFO", "INDEX_TABLE")
-"""Sections about ibdiagnet itself, not needed."""
+"""Sections about ibdiagnet itself, which softib does not need."""
 _NODES = (
     "NodeDesc",
     "NumPorts",
@@ -66,7 +66,7 @@ _NODES = (
 _LINKS = ("NodeGuid1", "PortNum1", "NodeGuid2", "PortNum2")
 MLIDS_MAX = 0x3FFF
 NAMED = 30
-"""Maximum number of sections named in one note."""
+"""Maximum number of sections that a note names."""
 
 
 def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadResult:
@@ -103,7 +103,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 
 
 def _skipped(rows_of: dict[str, int], sections: dict[str, Section]) -> list[str]:
-    """Return a line that names each section with rows that softib does not read."""
+    """Return a note that names each section that has rows and that softib does not read."""
     left = {n: k for n, k in rows_of.items() if k > 0 and n not in sections and n not in _ABOUT_THE_RUN}
     named = [f"{shown(n)[1:-1]} ({counted(k, 'row')})" for n, k in list(left.items())[:NAMED]]
     rest = [f"{len(left) - NAMED} more"] if len(left) > NAMED else []
@@ -111,7 +111,7 @@ def _skipped(rows_of: dict[str, int], sections: dict[str, Section]) -> list[str]
 
 
 def _table_lengths(r: Records, sections: dict[str, Section], index: dict[int, int], problems: Problems) -> None:
-    """Write lengths of P_Key and GUID tables into ``r``: PartitionCap, GUIDCap,
+    """Write the lengths of P_Key and GUID tables into ``r``: PartitionCap, GUIDCap and
     PartitionEnforcementCap."""
     for section, guid, column, target, most in (
         ("NODES", "NodeGUID", "PartitionCap", r.pkey_cap, config.PKEYS_MAX),
@@ -121,7 +121,7 @@ def _table_lengths(r: Records, sections: dict[str, Section], index: dict[int, in
         s = sections.get(section)
         if s is None or not s.has(guid, column):
             continue
-        quiet = Problems("")  # the section's function reports fields that are not numbers
+        quiet = Problems("")  # the function of the section reports the same problems
         for i, (g, cap) in enumerate(
             zip(s.column(guid, quiet, np.uint64).tolist(), s.column(column, quiet).tolist(), strict=True)
         ):
@@ -139,7 +139,7 @@ def _table_lengths(r: Records, sections: dict[str, Section], index: dict[int, in
 
 
 def _nodes(r: Records, s: Section, problems: Problems) -> dict[int, int]:
-    """Write NODES into records; return NodeGUID → node."""
+    """Write NODES into ``r``; return the node of each NodeGUID."""
     c = {n: s.column(n, problems) for n in ("NumPorts", "NodeType", "DeviceID", "revision", "VendorID")}
     guid, sys_guid = (s.column(n, problems, np.uint64) for n in ("NodeGUID", "SystemImageGUID"))
     index: dict[int, int] = {}

@@ -1,8 +1,9 @@
-"""Names of the columns of a .db_csv, and the component in the specification that each one holds.
+"""Names of a .db_csv's columns, and the component of the specification that each column contains.
 
-Source: headers of files written by ibdiagnet 2.10; the packing of speeds follows from values (a QDR
-+ NDR port reads 0x804: PortInfo's LinkSpeedActive in the low byte, LinkSpeedExtActive in the next,
-FDR10 and EDR20 in bits 16 and 17, LinkSpeedExt2 in bits 24 and 25).
+Source: headers of files that ibdiagnet 2.10 wrote. How speeds are packed follows from their values:
+a port that supports QDR and NDR has 0x804. PortInfo's LinkSpeedActive is in the low byte,
+LinkSpeedExtActive in the next, FDR10 and EDR20 in bits 16 and 17, and LinkSpeedExt2 in bits 24 and
+25.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ SPEEDS = {
     "LinkSpeedSup": ("link_speed_supported", "link_speed_ext_supported", "link_speed_ext2_supported"),
     "LinkSpeedEn": ("link_speed_enabled", "link_speed_ext_enabled", "link_speed_ext2_enabled"),
 }
-"""Columns of PORTS that hold three components each (:func:`split_speeds`)."""
+"""Columns of PORTS that contain three components each (:func:`split_speeds`)."""
 
 SWITCH_INFO = {
     "LinearFDBCap": "linear_fdb_cap",
@@ -128,7 +129,8 @@ COUNTERS = {
     "port_multicast_xmit_pkts": ("PortMultiCastXmitPkts",),
     "port_multicast_rcv_pkts": ("PortMultiCastRcvPkts",),
 }
-"""Counter of the fabric → columns of PM_INFO, 64 and 32 bits (or fewer) wide."""
+"""Counter of the fabric → columns of PM_INFO that contain it (the 64-bit form and a narrower
+form)."""
 
 
 DETAIL_COUNTERS = {
@@ -153,8 +155,8 @@ EXTENDED_SPEEDS = {
     "port_fec_corrected_symbol_ctr": ("PortFECCorrectedSymbolCounter", "PortFECCorrectedSymbolCtr"),
 }
 """Counter of PortExtendedSpeedsCounters → columns that ``--extended_speeds all`` adds to PM_INFO.
-softib's collection has no such file: the names come from public readers of such files and from
-libibmad."""
+No file in softib's collection has these columns: the names come from public readers of such files
+and from libibmad."""
 EXTENDED_SPEEDS_LANES = {
     "error_detection_counter": ("ErrorDetectionCounterLane",),
     "fec_correctable_block_ctr": (
@@ -164,7 +166,8 @@ EXTENDED_SPEEDS_LANES = {
     ),
     "fec_uncorrectable_block_ctr": ("FECUncorrectableBlockCounterLane", "FECUncorrectableBlockCtrLane"),
 }
-"""The same per lane: ``NAME[0]`` or ``NAME0`` to 11. The unit is symbols if RS-FEC is active."""
+"""Counter per lane → columns: ``NAME[0]`` or ``NAME0`` for lane 0, up to lane 11. If RS-FEC is
+active, they count symbols."""
 
 CABLE_LENGTHS = {
     "LengthSMFiber": CableMedium.SINGLEMODE,
@@ -175,8 +178,8 @@ CABLE_LENGTHS = {
     "LengthOM1": CableMedium.MULTIMODE,
     "LengthCopperOrActive": CableMedium.UNKNOWN,
 }
-"""Columns of CABLE_INFO that hold a length (text, for example ``3 m``; one is set) → the medium of
-the cable."""
+"""Columns of CABLE_INFO that contain a length (text, for example ``3 m``) → medium of a cable for
+which this column is set."""
 
 CABLE_TEXTS = (
     "Vendor",
@@ -195,7 +198,7 @@ CABLE_TEXTS = (
     "Lot",
     "SupplyVoltage",
 )
-"""Columns of CABLE_INFO that are kept as text."""
+"""Columns of CABLE_INFO that are stored as text."""
 
 FIRMWARE = (
     ("FWInfo_Extended_Major", "FWInfo_Extended_Minor", "FWInfo_Extended_SubMinor"),
@@ -205,9 +208,9 @@ FIRMWARE = (
 first three numbers."""
 
 NO_FEC = 255
-"""FECActv of ports that do not report it."""
+"""FECActv of a port that does not report its FEC mode."""
 FEC_NAMES = {0: "NO-FEC", 4: "RS_FEC_544_514", 14: "MLNX_RS_271_257_PLR"}
-"""FECActv → the text in ibdiagnet's .net_dump of the same run."""
+"""FECActv → the text that ibdiagnet's .net_dump of the same run shows."""
 
 PORT_INFO_EXTENDED = {
     "CapabilityMask": "cap_mask",
@@ -225,7 +228,7 @@ PORT_INFO_EXTENDED = {
 
 
 def split_speeds(value: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-    """Split packed speeds into (LinkSpeed, LinkSpeedExt, LinkSpeedExt2) columns and the remaining
-    unknown bits."""
+    """Split packed speeds into columns (LinkSpeed, LinkSpeedExt, LinkSpeedExt2). Also return the
+    bits whose meaning is unknown."""
     # Bits 16 and 17 (FDR10, EDR20) repeat EXTENDED_PORT_INFO.
     return (value & 0xF, (value >> 8) & 0x1F, (value >> 24) & 0x3), value & ~np.int64(0x03031F0F)

@@ -1,9 +1,9 @@
 """Sections of a .db_csv with device properties and subnet manager settings: PORTS,
 SWITCHES, SM_INFO, PKEY …
 
-One function per section. An illegal value (MTUCap 0 on a port that carries packets) would make the
-device of a running fabric reject every manager's Sets: it is reported as a problem of its line, and
-the power-up value stays.
+One function per section. A device with an illegal value (for example MTUCap 0 on a port that
+carries packets) would reject every Set from a subnet manager. So an illegal value is reported as a
+problem of its line, and the component keeps its power-up value.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from softib.iba.smp import PortInfo, SwitchInfo
 __all__ = ["extended_port_info", "pkeys", "port_labels", "ports", "sms", "switches"]
 
 _ENUM_MAX = 5
-"""Largest code of MTUs (4096 bytes) and of VLCap (VL0-14) (IBA 14.2.5.6)."""
+"""Largest code of an MTU (4096 bytes), and of VLCap (VL0-14) (IBA 14.2.5.6)."""
 PKEYS_MAX = 4096
-"""Longest P_Key table that softib supports; the longest in a real device has 256 entries."""
+"""Maximum length of a P_Key table that softib supports. The longest in a real device has 256
+entries."""
 _WIDTHS = sum(WIDTH_BITS.values())
 
 
 def _legal(bits: int, values: Iterable[int], zero: np.ndarray | bool = False) -> Legal:
-    """Return a table of legal values: ``values``, and also 0 for the rows in ``zero``."""
+    """Return a table of legal values: ``values``, and 0 in the rows of ``zero``."""
     table = np.zeros(1 << bits, bool)
     table[list(values)] = True
     return table, zero
 
 
 def _legal_values(writer: SectionWriter, port: np.ndarray) -> dict[str, Legal]:
-    """Return the table of legal values of each component. Base port 0 has no link, so the
-    components that describe a link are 0."""
+    """Return the table of legal values of each component. Base port 0 has no link, so components
+    that describe a link may be 0 there."""
     port0 = writer.f.port_num[port] == 0
     unlinked = port0 | ~writer.f.linked[port]
     codes = range(1, _ENUM_MAX + 1)
@@ -98,8 +99,8 @@ def _speeds(
     for i in np.flatnonzero(rest):
         line = s.lines[int(rows[good][i])]
         writer.problems.add(line, f"PORTS: {name} {int(value[good][i]):#x} has bits of an unknown speed")
-    # A port with a link has a speed. (ConnectX-7 reports LinkSpeedActive 0 and LinkSpeedExtActive
-    # NDR.)
+    # Some LinkSpeed component of a port with a link must be nonzero. (ConnectX-7 reports
+    # LinkSpeedActive 0 and LinkSpeedExtActive NDR.)
     none = (value[good] == 0) & (writer.f.port_num[port[good]] > 0) & writer.f.linked[port[good]]
     for i in np.flatnonzero(none):
         line = s.lines[int(rows[good][i])]
@@ -128,14 +129,14 @@ def extended_port_info(writer: SectionWriter, s: Section) -> None:
 
 
 def switches(writer: SectionWriter, s: Section) -> None:
-    """Read SWITCHES: SwitchInfo. The linear table can hold from one LID to all unicast LIDs. A P_Key
-    table has at most the length that softib supports."""
+    """Read SWITCHES: SwitchInfo. A linear table has at least one entry and at most one for each
+    unicast LID. A P_Key table has at most the length that softib supports."""
     rows, node = writer.nodes(s)
     keep = writer.f.is_switch[node]
     rows, switch = rows[keep], writer.f.switch_of_node[node[keep]]
     legal = {
         "linear_fdb_cap": _legal(16, range(1, writer.f.sizes.lft_cap + 1)),
-        "partition_enforcement_cap": _legal(16, range(PKEYS_MAX + 1)),  # tables made by the builder
+        "partition_enforcement_cap": _legal(16, range(PKEYS_MAX + 1)),  # the builder creates tables of this length
     }
     for name, target in SWITCH_INFO.items():
         if s.has(name):

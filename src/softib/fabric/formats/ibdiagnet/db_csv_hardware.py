@@ -1,6 +1,7 @@
-"""Sections of a .db_csv with parts of switches that have failed: POWER_SUPPLIES (units that are present and not ok) and
-FANS_SPEED (fans that have stopped or turn more slowly than the device's minimum). They become findings reported by
-ibdiagnet (``Source.reported``). Columns as ibdiagnet writes them; those that a file lacks are ignored.
+"""Sections of a .db_csv about failed parts of switches: POWER_SUPPLIES and FANS_SPEED. softib
+reports power supplies that are present and not ok, and fans that have stopped or run below the
+minimum speed that the device states. They become findings reported by ibdiagnet
+(``Source.reported``). Column names are ibdiagnet's; a column that the file lacks is ignored.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ __all__ = ["fans", "power_supplies"]
 _POWER = ("ACInput", "DCState", "AlertState", "FanState", "TemperatureState")
 _FINE = frozenset({"ok", "n/a", "na", "none", ""})
 _PRESENT = frozenset({"1", "yes", "true", "present", "ok"})
-"""Texts of POWER_SUPPLIES in lower case."""
+"""Texts in POWER_SUPPLIES, in lower case, that mean "present" or "ok"."""
 
 
 def power_supplies(writer: SectionWriter, s: Section) -> None:
-    """Report from POWER_SUPPLIES the units that are present and not ok, with the states that are not ok."""
+    """Read POWER_SUPPLIES: report the units that are present and have a state other than ok, with
+    these states."""
     states = {name: s.text(name) for name in _POWER if s.has(name)}
     present = s.text("IsPresent") if s.has("IsPresent") else None
     units = s.text("PSUIndex") if s.has("PSUIndex") else [""] * len(s.rows)
@@ -35,8 +37,8 @@ def power_supplies(writer: SectionWriter, s: Section) -> None:
 
 
 def fans(writer: SectionWriter, s: Section) -> None:
-    """Report from FANS_SPEED the fans that have stopped, or turn more slowly than the minimum that the device
-    states."""
+    """Read FANS_SPEED: report the fans that have stopped, or run below the minimum speed that the
+    device states."""
     if not s.has("FanSpeed"):
         return
     speed = s.column("FanSpeed", writer.problems)
@@ -50,7 +52,7 @@ def fans(writer: SectionWriter, s: Section) -> None:
 
 
 def _report(writer: SectionWriter, s: Section, row: int, node: int, of: tuple[str, str, str]) -> None:
-    """Add (part, its number, its state) to the findings of the tool."""
+    """Add a failed part (its kind, number and state) to the findings reported by ibdiagnet."""
     part, index, state = of
     where = writer.f.node_name(node)
     writer.f.source.reported.append(

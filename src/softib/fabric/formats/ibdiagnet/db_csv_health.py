@@ -148,7 +148,8 @@ def modules(writer: SectionWriter, s: Section, rows: np.ndarray, port: np.ndarra
 def _values(
     writer: SectionWriter, s: Section, name: str, rows: np.ndarray, read: Callable[[str], float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column in the register's unit (int64), and a mask of the rows that have a value."""
+    """Return a column in the unit of the module's register (int64), and a mask of the rows that
+    have a value."""
     texts = s.text(name)
     values, there = np.zeros(len(rows), np.int64), np.zeros(len(rows), bool)
     for i, row in enumerate(rows.tolist()):
@@ -161,7 +162,7 @@ def _values(
                 raise ValueError
             values[i], there[i] = value, True
         except (ValueError, KeyError):
-            if name != "Temperature":  # said already
+            if name != "Temperature":  # an invalid temperature is already reported
                 writer.problems.add(
                     s.lines[row],
                     (f"{s.name}: {name} is not a module reading; expected for example -1.2 dBm, 6.5 mA, 3.3 V, 45C"),
@@ -173,15 +174,15 @@ _LENGTH = re.compile(r"\s*+(\d{1,6}(?:\.\d{1,6})?)\s*+(km|m|cm)\s*+\Z")
 _METRES = {"km": 1000.0, "m": 1.0, "cm": 0.01}
 _DEGREES = re.compile(r"\s*+(-?\d{1,3})\s*+C?\s*+\Z")
 COLDEST, HOTTEST = -60, 200
-"""Plausible range of a sensor reading in degrees Celsius."""
+"""Range of plausible sensor readings in degrees Celsius."""
 _ABSENT = ("", "N/A", "NA", "N")
 
 
 def _counters(writer: SectionWriter, s: Section, table: Mapping[str, tuple[str, ...]], out: np.ndarray) -> int:
-    """Write counters of ``table`` into the structured column ``out``: the largest value of a row's
-    columns for each counter. A narrow counter stops at its maximum, so it is never too large;
-    ConnectX-7 adapters report 0 in the 64-bit SymbolErrorCounter while the 16-bit one has stopped at
-    65535. Returns the number of counters in the section.
+    """Write the counters of ``table`` into the structured column ``out``. If several columns hold a
+    counter, the largest value is used: a narrow counter stops at its maximum, so it is never too
+    large, but the 64-bit SymbolErrorCounter of ConnectX-7 adapters reports 0 when the 16-bit one
+    has stopped at 65535. Returns the number of counters in the section.
     """
     rows, port = writer.ports(s)
     taken = 0
@@ -197,19 +198,19 @@ def _counters(writer: SectionWriter, s: Section, table: Mapping[str, tuple[str, 
 
 
 def counters(writer: SectionWriter, s: Section) -> None:
-    """Read PM_INFO: PortCounters, their extended forms, and the details of errors and discards."""
+    """Read PM_INFO: PortCounters, PortCountersExtended, and the details of errors and discards."""
     if _counters(writer, s, names.COUNTERS, writer.f.counters):
         writer.records.add("counters")
     if any(s.has(c) for columns in names.DETAIL_COUNTERS.values() for c in columns):
         detail = np.zeros(writer.f.sizes.ports, DETAIL_COUNTERS)
         _counters(writer, s, names.DETAIL_COUNTERS, detail)
-        if detail.view(np.uint8).any():  # otherwise untouched pages would be allocated
+        if detail.view(np.uint8).any():  # a write of zeros would also allocate the pages
             writer.f.detail_counters[:] = detail
 
 
 def deltas(writer: SectionWriter, s: Section) -> None:
-    """Read PM_DELTA: the increase of each counter by port between the two readings of one run (dtype
-    ``COUNTERS``)."""
+    """Read PM_DELTA: for each port, the increase of each counter between the two readings of one
+    run (dtype ``COUNTERS``)."""
     grown = np.zeros(writer.f.sizes.ports, COUNTERS)
     if _counters(writer, s, names.COUNTERS, grown):
         writer.extra["counter_deltas"] = grown
@@ -234,7 +235,8 @@ def _degrees(writer: SectionWriter, s: Section, name: str, rows: np.ndarray, at:
 
 
 def cables(writer: SectionWriter, s: Section) -> None:
-    """Read CABLE_INFO: the EEPROM contents of cables and modules; a length without a unit is ignored."""
+    """Read CABLE_INFO: the EEPROM contents of cables and modules. A length without a unit is
+    ignored."""
     rows, port = writer.ports(s)
     f = writer.f
     for column, medium in names.CABLE_LENGTHS.items():
@@ -262,7 +264,7 @@ def cables(writer: SectionWriter, s: Section) -> None:
 
 
 def fec(writer: SectionWriter, s: Section) -> None:
-    """Read FEC_MODE: the active mode in ibdiagnet's numbering."""
+    """Read FEC_MODE: the number that ibdiagnet gives the active mode."""
     if s.has("FECActv"):
         rows, port = writer.ports(s)
         value = s.column("FECActv", writer.problems)[rows]
@@ -273,7 +275,7 @@ def fec(writer: SectionWriter, s: Section) -> None:
 
 
 def fec_extended(writer: SectionWriter, s: Section) -> None:
-    """Read PORT_INFO_EXTENDED: the attribute itself (IBA 14.2.5.19)."""
+    """Read PORT_INFO_EXTENDED: PortInfoExtended itself (IBA 14.2.5.19)."""
     rows, port = writer.ports(s)
     image = np.zeros((writer.f.sizes.ports, PortInfoExtended.size), np.uint8)
     image[:, : writer.f.port_info_ext.shape[1]] = writer.f.port_info_ext
@@ -285,7 +287,8 @@ def fec_extended(writer: SectionWriter, s: Section) -> None:
 
 
 def firmware(writer: SectionWriter, s: Section) -> None:
-    """Read NODES_INFO and GENERAL_INFO_SMP: firmware version and PSID; the extended version unless it is 0.0.0."""
+    """Read NODES_INFO and GENERAL_INFO_SMP: PSID and firmware version. The extended version is used
+    unless it is 0.0.0."""
     rows, node = writer.nodes(s)
     for version in names.FIRMWARE:
         if not s.has(*version):
@@ -305,8 +308,8 @@ def firmware(writer: SectionWriter, s: Section) -> None:
 
 
 def adaptive_routing(writer: SectionWriter, s: Section) -> None:
-    """Read AR_INFO: the adaptive routing capabilities and state of each switch, columns named as in
-    ibdiagnet."""
+    """Read AR_INFO: the capabilities and the state of adaptive routing on each switch. Column names
+    are ibdiagnet's."""
     rows, node = writer.nodes(s)
     if not len(rows):
         return

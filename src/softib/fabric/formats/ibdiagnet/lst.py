@@ -1,4 +1,5 @@
-"""Read ibdiagnet's .lst: one line per link with both ends in full, **every number hexadecimal**::
+"""Read ibdiagnet's .lst: one line per link that describes both ends; **every number is
+hexadecimal**::
 
     { CA Ports:01 SystemGUID:5c25… NodeGUID:5c25… PortGUID:5c25… VenID:000002c9 DevID:1021 Rev:00000000
       {node-15 mlx5_1} LID:000c PN:01 } { SW Ports:41 … LID:0014 PN:0f } PHY=4x LOG=ACT SPD=100
@@ -107,7 +108,7 @@ class _Lst:
             )
 
     def _end(self, number: int, g: tuple[str, ...]) -> tuple[int, int, int, int, str]:
-        """Return (node, portnum, LID, PortGUID, key) of one end."""
+        """Return (node, portnum, LID, PortGUID, key) of one end of a link."""
         kind, sm, nports, sys_guid, node_guid, port_guid, vendor, device, revision, desc, lid_text, num = g
         key = node_guid.lower()
         lid = parse_lid(lid_text, number, self.problems, 16)
@@ -143,7 +144,7 @@ class _Lst:
                     number,
                     f"{node_guid} is called {shown(desc)} here, {shown(r.desc[node])} in line {r.node_line[node]}",
                 )
-            # Old files name the device only at the first end.
+            # In old files, only the first end states the DeviceID.
             r.device_id[node] = r.device_id[node] or dev
             r.revision[node] = r.revision[node] or int(revision, 16)
         if sm and (parse_guid(node_guid), int(num, 16)) not in self.sms:
@@ -151,7 +152,8 @@ class _Lst:
         return node, int(num, 16), lid, parse_guid(port_guid), key
 
     def distrust_node_types(self) -> None:
-        """Turn a CA that has the DeviceID of a switch into a switch: ibdm's simulations print CA for every node."""
+        """Turn each CA that has the DeviceID of a switch into a switch, because ibdm's simulations
+        print CA for every node."""
         r = self.records
         for i, device in enumerate(r.device_id):
             part = DEVICES.get(device)
@@ -165,6 +167,6 @@ class _Lst:
 
 
 def _device(text: str) -> int:
-    """Return the DeviceID: four digits, or the upper half of eight (ibdiagnet 1)."""
+    """Return the DeviceID: all of four digits, or the upper half of eight digits (ibdiagnet 1)."""
     value = int(text, 16)
     return value >> 16 if value > 0xFFFF else value

@@ -1,16 +1,17 @@
-"""Read ``ibdiagnet2.net_dump``: every port of every switch, and the peer of its cable::
+"""Read ``ibdiagnet2.net_dump``: every port of every switch, and the peer at the other end of its
+cable::
 
     "MF0;leaf01:MQM8700/U1", Mellanox, 0x0c42a10300aa0000, LID 1
       #     : IB# : Sta : PhysSta : … : LSA : … : Neighbor Guid      : N# : NLID : Neighbor Description
       1/1/1 : 1   : ACT : LINK UP : … : 100 : … : 0x0c42a10300aa1000 : 1  : 11   : "m-3001 HCA-1"
 
-Columns and headings differ between versions of ibdiagnet: a column is found by its heading. A
-switch port has a label (``1/1/1``: ASIC, cage and port), which its line maps to a number; the
-number of an adapter port is the last number of its label (``B184D0F0/0/0/1``: PCI address and
-port). The format does not state node types. Every switch has a section, so a neighbour without one
-is an adapter, or a switch that the scan did not reach. The form of its labels decides. If the labels are plain numbers,
-it is a switch if three cables lead to it, or two to one LID, or one to a port number above 4. The GUID of a neighbour
-is its NodeGUID.
+Columns are found by their headings, because both differ between versions of ibdiagnet. A switch
+port has a label (``1/1/1``: ASIC, cage and port), and its line also states its number. The number
+of an adapter's port is the last number of its label (``B184D0F0/0/0/1``: PCI address and port). The
+format does not state node types. Every switch has a section, so a neighbour without a section is an
+adapter, or a switch that the scan did not reach. The form of its port labels shows which. If the
+labels are plain numbers, the neighbour is a switch if three cables lead to it, or two to one LID,
+or one to a port number above 4. The GUID of a neighbour is its NodeGUID.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ _HEADINGS = {
     "lid": ("nlid", "neighbor lid"),
     "peer": ("neighbor description",),
 }
-"""Meaning of a column → its headings. If two headings are equal (``#``), the first is the label and
-the last the number."""
+"""Meaning of a column → its possible headings. If two columns have the same heading (``#``), the
+first is the label and the last the number."""
 
 
 @dataclass
 class _Port:
-    """A linked port; cells by the names of :data:`_HEADINGS`."""
+    """A port with a link. Its cells are keyed by the names in :data:`_HEADINGS`."""
 
     node: int
     number: int
@@ -95,7 +96,8 @@ def _columns(line: str) -> dict[str, int]:
 
 
 def _is_a_switch(ends: list[_Port]) -> bool:
-    """Return whether a neighbour without a section is a switch, judged by the cables that lead to it."""
+    """Return whether a neighbour without a section is a switch. The cables that lead to it
+    decide."""
     labels = [one.cell.get("peer_port", "").split("/") for one in ends]
     if any(_PCI.match(parts[0]) for parts in labels):
         return False
@@ -107,7 +109,7 @@ def _is_a_switch(ends: list[_Port]) -> bool:
 
 
 class _Reader:
-    """Collect the switches from headings; neighbours are resolved at the end."""
+    """Collect the switches from their headings. Neighbours are resolved at the end of the file."""
 
     def __init__(self, problems: Problems):
         self.problems, self.records = problems, Records(file=problems.file)
@@ -129,7 +131,7 @@ class _Reader:
         self.of_guid.setdefault(guid, self.current)
 
     def port(self, number: int, line: str) -> bool:
-        """Read a port's line; return False if it is not one."""
+        """Read the line of a port; return False if the line does not describe a port."""
         cells = [c.strip() for c in line.split(":", self.columns.get("", 1) - 1)]
         if self.current < 0 or len(cells) < self.columns.get("", 99):
             return False
@@ -147,7 +149,7 @@ class _Reader:
         return True
 
     def finish(self) -> None:
-        """Add adapters, then a record for each end of each cable."""
+        """Add the adapters, then a record for each end of each cable."""
         r = self.records
         ends: dict[int, list[_Port]] = {}
         for one in self.ports:
@@ -177,7 +179,7 @@ class _Reader:
         if self.records.node_type[peer] == NodeType.SWITCH:
             if peer not in self.records.only_a_peer:
                 return self.of_label.get((peer, label), whole_number(label))
-            if label in self.of_any:  # the switches of a fabric label their ports alike
+            if label in self.of_any:  # all switches of a fabric use the same labels for their ports
                 return self.of_any[label]
         return whole_number(label.rpartition("/")[2])
 

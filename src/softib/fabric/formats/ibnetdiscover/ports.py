@@ -3,9 +3,9 @@
     CA   134  1 0x7cfe9003003b4bde 4x EDR - SW  1719 10 0x7cfe9003009ce5b0 ( 'o0001 HCA-1' - 'ib-i1l1s01' )
     SW  2052 37 0x506b4b03005c2740 4x ???                                    'ib-i4l1s01'
 
-Source: the output of infiniband-diags' ibnetdiscover. The GUIDs are PortGUIDs (a switch's is its
-NodeGUID); NodeGUIDs of channel adapters are not in the file, so each CA PortGUID becomes a separate
-node.
+Source: the output of infiniband-diags' ibnetdiscover. The GUIDs are PortGUIDs (a switch's PortGUID
+is its NodeGUID). The file does not contain NodeGUIDs of channel adapters, so each CA port becomes a
+separate node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUIET = re.compile(r"\s*(?:#.*)?\Z")
 
 
 def looks_like(lines: list[str]) -> bool:
-    """Return whether the first record has the form of ``--ports`` (not the plain form)."""
+    """Return whether the first record has the form of ``--ports``, rather than the plain form."""
     for line in lines:
         if _LINE.match(line):
             return True
@@ -60,7 +60,7 @@ class _Ports:
         self.mentioned: dict[str, tuple[str, int, int, str, str, int]] = {}
 
     def line(self, number: int, m: re.Match[str]) -> None:
-        """Read one line: a port, and its peer if it has one."""
+        """Read one line: a port, and its peer if the port has a link."""
         name = (m[11] if m[7] else m[13].rstrip().removesuffix("'")) or ""
         node = self._node(m[1], m[4], m[2], name, number)
         portnum = int(m[3])
@@ -105,7 +105,8 @@ class _Ports:
         return node
 
     def nodes_seen_as_peers(self) -> None:
-        """Add nodes without a line of their own from their peers' lines, which describe them completely."""
+        """Add nodes that appear only as peers. The lines of their peers describe them
+        completely."""
         for key, (kind, guid, _, lid, name, number) in self.mentioned.items():
             if key not in self.node_of:
                 self.problems.add(number, f"{shown(name)} ({guid:#018x}) has no line; known only as a peer")

@@ -6,9 +6,10 @@ line for each of its cabled ports::
     [1]     "S-b8599f0300fc6de4"[3]         # "MF0;sw95:MQM8700/U1" lid 13 4xFDR
     [3]     "H-e41d2d03005cf34c"[1](e41d2d03005cf34c)       # "host HCA-1" lid 3 4xFDR
 
-Sources: the output of infiniband-diags' ibnetdiscover (also ``-g`` and ``-f``), of ibdiagnet2 (port
-labels in parentheses, ``[1](1/1/1)``), and the comments of ibsim's example nets. A netlist has no comments. It has node
-names instead of GUIDs, and ``w= s= e=`` (enabled width and speeds as PortInfo bits).
+Sources: the output of infiniband-diags' ibnetdiscover (also with ``-g`` and ``-f``) and of
+ibdiagnet2 (port labels in parentheses, ``[1](1/1/1)``), and the comments in ibsim's example nets. A
+netlist has no remarks after ``#``. It has node names instead of GUIDs, and ``w= s= e=`` (enabled
+width and speeds as PortInfo bits).
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ from softib.iba.rates import LANES_BY_BIT, SPEEDS
 
 __all__ = ["read"]
 
-# Blanks are matched possessively (*+): a hostile line with thousands of blanks takes linear time.
+# Blanks are matched possessively (*+), so that a malicious line with thousands of blanks takes
+# linear time.
 GUID_NAME = 10
-"""Minimum length at which a name like ``S-2c903007`` counts as a GUID: ibnetdiscover writes 16
-digits. ``S-0001`` in a netlist is a name."""
+"""Minimum number of digits in a name like ``S-2c903007`` that counts as a GUID. ibnetdiscover
+writes 16 digits; ``S-0001`` in a netlist is a name."""
 _NODE = re.compile(r'\s*+(Switch|Ca|Hca|Rt|Router)\s*+(\d{1,9})\s*+"([^"]*+)"\s*+(.*)', re.IGNORECASE)
 _NODE_TEXT = re.compile(
     r'#\s*+(?:"(.*)"|(?!")(.*?))(?:\s*+(?:(base|enhanced)\s*+)?port\s*+0)?'
@@ -83,7 +85,7 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
 
 
 class _Netlist:
-    """Parser state: the attribute lines read before the next node line, and the current node."""
+    """State of the parser: the attribute lines since the last node, and the current node."""
 
     def __init__(self, problems: Problems):
         self.problems, self.records = problems, Records(file=problems.file)
@@ -112,7 +114,7 @@ class _Netlist:
         complain_if_not_closed(lines, self.problems)
 
     def _other(self, number: int, line: str) -> bool:
-        """Read a line that is not a port record; return False if it has no meaning."""
+        """Read a line that is not a port record. Return False if the line is unknown."""
         m = _NODE.match(line)
         if m:
             self._node(number, m)
@@ -166,8 +168,8 @@ class _Netlist:
         self.ids = {}
 
     def _id(self, name: str) -> int:
-        """Return the value of an attribute line above the node line; UNKNOWN if it is absent or
-        unusable (a problem)."""
+        """Return the value of an attribute line above the node line. It is UNKNOWN if the line is
+        absent, or if its value is unusable (then a problem is reported)."""
         if name not in self.ids:
             return UNKNOWN
         value, text, number = self.ids[name]
@@ -179,8 +181,8 @@ class _Netlist:
         return value
 
     def _node_guid(self, number: int, name: str) -> int:
-        """Return the GUID of a node: from its name (``S-…``), which other records use, otherwise
-        from ``switchguid=`` and similar keys."""
+        """Return the GUID of a node: the one in its name (``S-…``), which other records use, or
+        otherwise that of ``switchguid=`` and similar keys."""
         named = parse_guid(name[2:]) if name[:2] in ("S-", "H-", "R-") and len(name) >= GUID_NAME else UNKNOWN
         stated, text, line = self.ids.get("guid", (UNKNOWN, "", 0))
         if text and stated == UNKNOWN:
@@ -201,8 +203,9 @@ class _Netlist:
         return stated
 
     def _is_ibdiagnets(self, stated: int, text: str, named: int) -> bool:
-        """Return whether the line is ``switchguid=SYSTEM(NODE)``: ibdiagnet writes the SystemImageGUID where
-        ibnetdiscover has the NodeGUID. The two differ on the chips of a director."""
+        """Return whether the line is ``switchguid=SYSTEM(NODE)``: ibdiagnet writes the
+        SystemImageGUID where ibnetdiscover writes the NodeGUID. The two differ on the chips of a
+        director."""
         system = self.ids.get("sysimgguid", (UNKNOWN, "", 0))[0]
         return stated == system and parse_guid(text.partition("(")[2].rstrip(")")) == named
 
@@ -246,8 +249,8 @@ class _Netlist:
         )
 
     def _local_texts(self, local: str, number: int) -> tuple[str, int]:
-        """Return label and PortGUID from ``[ext 3]``, ``(1/1/1)``, ``(1)(guid)`` or ``(guid)``
-        after the port number."""
+        """Return (label, PortGUID) from the text after the port number: ``[ext 3]``, ``(1/1/1)``,
+        ``(1)(guid)`` or ``(guid)``."""
         texts = [*_EXT.findall(local), *_PAREN.findall(local)]
         guid = UNKNOWN
         if texts and texts[-1] and not self.is_switch:
@@ -263,7 +266,7 @@ class _Netlist:
             return *self._plain_rate(number, rest), UNKNOWN, UNKNOWN, UNKNOWN
         m = _PORT_TEXT.match(rest)
         if not m and not self.has_guids and '"' not in rest:
-            return *self.default_rate, UNKNOWN, UNKNOWN, UNKNOWN  # a comment in a netlist
+            return *self.default_rate, UNKNOWN, UNKNOWN, UNKNOWN  # the text is a comment of a netlist
         if not m:
             self.problems.add(number, f"cannot read the text after the peer: {shown(rest)}")
             return 0, 0, UNKNOWN, UNKNOWN, UNKNOWN
@@ -299,7 +302,7 @@ class _Netlist:
         return self.prefix + name if self.prefix and "#" not in name else name
 
     def complain_of_bare_records(self, lines: list[str]) -> None:
-        """Report port records without width and speed: ibnetdiscover always writes them, so the
+        """Report port records without width and speed. ibnetdiscover always writes both, so the
         record was truncated or edited."""
         for number in self.bare:
             self.problems.add(number, f"no link width and speed: {shown(lines[number - 1])}")
@@ -320,7 +323,8 @@ def _lmc(text: str | None, number: int, problems: Problems) -> int:
 
 
 def _bits(options: dict[str, str], default: tuple[int, int]) -> tuple[int, int]:
-    """Return speed code and lanes of ibsim's enabled bits: the best of each field."""
+    """Return the speed code and the lanes of ibsim's enabled bits. Of each field, the best enabled
+    value is used."""
     code, lanes = default
     values = {}
     for name, text in options.items():

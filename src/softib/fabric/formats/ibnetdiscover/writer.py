@@ -1,4 +1,4 @@
-"""Write a fabric as ``ibnetdiscover`` would print it."""
+"""Write a fabric in the form of ``ibnetdiscover``'s output."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ KINDS = {
     NodeType.CA: ("Ca", "H", "caguid"),
     NodeType.ROUTER: ("Rt", "R", "rtguid"),
 }
-"""Node type → keyword of the node line, prefix of its name, keyword of the GUID line."""
+"""Node type → keyword of the node line, prefix of the node's name, keyword of the GUID line."""
 
 
 @dataclass
 class Names:
-    """Names of the nodes in the file; lists by node."""
+    """Names of the nodes in the file: lists with one entry per node."""
 
     guid: list[int]
     desc: list[str]
-    """NodeDescription in the node line."""
+    """NodeDescription in the node's own line."""
     remark: list[str]
-    """NodeDescription in the port lines of its peers."""
+    """NodeDescription in the port lines of the node's peers."""
     left_out: set[int]
 
 
 def descriptions(f: Fabric) -> list[str]:
-    """Return NodeDescriptions as text; bytes that are not UTF-8 become surrogates."""
+    """Return NodeDescriptions as text. Bytes that are not valid UTF-8 become surrogates."""
     return [row.split(b"\0")[0].decode("utf-8", "surrogateescape") for row in map(bytes, f.node_desc)]
 
 
 def active_lanes(f: Fabric) -> np.ndarray:
-    """Return the lanes of LinkWidthActive of each port, 0 if no width is set."""
+    """Return the lanes of each port's LinkWidthActive; 0 if no width is set."""
     table = np.zeros(256, np.int64)
     for bit, lanes in LANES_BY_BIT.items():
         table[bit] = lanes
@@ -74,7 +74,8 @@ def active_rates(f: Fabric) -> list[str]:
 
 
 def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
-    """Return the whole file. Ports without a known peer and nodes in ``left_out`` have no line."""
+    """Return the whole file. Ports without a known peer, and nodes in ``left_out``, have no
+    line."""
     lid, lmc = f.lid.tolist(), f.lmc.tolist()
     node_of, num_of, peer_of = f.port_node.tolist(), f.port_num.tolist(), f.port_peer.tolist()
     port_guid, base = f.port_guid.tolist(), f.node_base.tolist()
@@ -91,7 +92,7 @@ def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
         word, _, guid_word = KINDS[kind]
         is_switch = kind == NodeType.SWITCH
         guid = f"{guid_word}={names.guid[node]:#x}" + (f"({names.guid[node]:x})" if is_switch else "")
-        # Values that the fabric's source did not state are not written.
+        # Values that the source of the fabric did not state are not written.
         ids = f"vendid={vendor[node]:#x}\n" if stated[node] & Stated.VENDOR else ""
         ids += f"devid={device[node]:#x}\n" if stated[node] & Stated.DEVICE else ""
         out.append(f"\n{ids}sysimgguid={sys_guid[node]:#x}\n{guid}\n")
@@ -121,7 +122,8 @@ def netlist(f: Fabric, names: Names, rates: list[str], header: str) -> bytes:
 
 
 def write(f: Fabric, path: Path) -> list[str]:
-    """Write ``f`` as ibnetdiscover text. Returns notes on content that the format cannot hold."""
+    """Write ``f`` as ibnetdiscover text. Return notes on content that the format cannot
+    represent."""
     notes = []
     desc = descriptions(f)
     clean = ["".join(c if c.isprintable() or "\udc80" <= c <= "\udcff" else " " for c in d) for d in desc]
@@ -162,7 +164,8 @@ _SPARE_GUID = 0x0250F1B0FFFF0000
 
 
 def write_ibsim(f: Fabric, path: Path) -> list[str]:
-    """Write ``f`` as an ibsim netlist. Returns a note for each change that makes it loadable."""
+    """Write ``f`` as an ibsim netlist. Return a note for each change that was needed so that ibsim
+    can load the file."""
     notes: list[str] = []
     empty = np.flatnonzero(f.node_nports == 0).tolist()
     if empty:
@@ -188,8 +191,8 @@ def write_ibsim(f: Fabric, path: Path) -> list[str]:
 
 
 def _unique_guids(f: Fabric, notes: list[str]) -> list[int]:
-    """Return unique NodeGUIDs: of nodes with equal GUIDs (or 0), all but the first get a spare
-    one."""
+    """Return unique NodeGUIDs. If several nodes have the same GUID (or 0), all but the first get an
+    unused one."""
     guid = f.node_guid.tolist()
     seen: set[int] = {0}
     spare = _SPARE_GUID
@@ -225,7 +228,7 @@ def _rates(f: Fabric, notes: list[str]) -> list[str]:
     lanes = active_lanes(f)
     up = f.linked
     peer = np.where(up, f.port_peer, np.arange(f.sizes.ports))
-    # In ibsim, 2x and 8x share no width bit with the other widths.
+    # In ibsim, 2x and 8x have no width bit in common with the other widths.
     clash = up & (lanes != lanes[peer]) & (np.isin(lanes, (2, 8)) | np.isin(lanes[peer], (2, 8)))
     if clash.any():
         lanes = np.where(clash, np.minimum(lanes, lanes[peer]), lanes)
@@ -245,8 +248,8 @@ def _rates(f: Fabric, notes: list[str]) -> list[str]:
 
 
 def _port_guid_note(f: Fabric, guid: list[int], notes: list[str]) -> None:
-    """Note PortGUIDs that will change, since ibsim generates them: those that differ from the
-    fabric's, and those that clash."""
+    """Note the PortGUIDs that will change because ibsim generates them: those that it generates
+    differently, and those that clash."""
     ca = np.flatnonzero(~f.is_switch[f.port_node])
     of_ibsim = np.array(guid, np.uint64)[f.port_node[ca]] + f.port_num[ca].astype(np.uint64)
     differ = int((of_ibsim != f.port_guid[ca]).sum())

@@ -1,14 +1,15 @@
-"""Forwarding tables in files: read every dump format of the stock tools, write the format of
+"""Read forwarding tables from every dump format of the stock tools, and write them in the format of
 dump_lfts.
 
-Readable: dump_lfts.sh, dump_fts, ibroute and ``opensm -D`` (``Unicast lids [0x0-0x1c] of switch Lid
-3 guid 0x… (name):``), OpenSM's osm.fdbs / opensm.fdbs (``Switch 0x…``, ``LID : Port : Hops :
-Optimal``), and the flit simulator's ``.fdbs`` (one row of zero-based ports a switch; a file of the
-same name + ``.ini`` names the switch of each row). A table belongs to the switch with its GUID; if
-the heading has no GUID, to the switch with its name, then its LID. All entries of known switches
-are kept. Problems: tables of unknown switches, switches without a table, ports beyond NumPorts and
-LIDs beyond the table (left out), LIDs of no port in the fabric, a repeated LID in one table (the
-first counts), and a table whose stated number of entries is wrong.
+Readable formats: dump_lfts.sh, dump_fts, ibroute and ``opensm -D`` (``Unicast lids [0x0-0x1c] of
+switch Lid 3 guid 0x… (name):``); OpenSM's osm.fdbs and opensm.fdbs (``Switch 0x…``, ``LID : Port :
+Hops : Optimal``); and the flit simulator's ``.fdbs`` (one row of zero-based ports per switch; a
+second file, with ``.ini`` appended to the name, names the switch of each row). A table belongs to
+the switch with its GUID; if the heading has no GUID, to the switch with its name, otherwise with
+its LID. All entries of known switches are kept. Problems are: tables of unknown switches, switches
+without a table, ports beyond NumPorts and LIDs beyond the table (both left out), LIDs that no port
+of the fabric has, a LID that occurs twice in one table (the first entry is used), and a table whose
+stated number of entries is wrong.
 """
 
 from __future__ import annotations
@@ -33,24 +34,25 @@ __all__ = ["LidsOfFile", "TablesOfFile", "read_lfts", "read_lids", "write_fabric
 
 
 class TablesOfFile(NamedTuple):
-    """Forwarding tables of a file."""
+    """The forwarding tables of a file."""
 
     lft: np.ndarray
-    """uint8[switches, lft_cap] in the fabric's order of switches; 255 = no route."""
+    """uint8[switches, lft_cap]: the output port, with switches in the fabric's order; 255 = no
+    route."""
     problems: list[Problem]
 
 
 class LidsOfFile(NamedTuple):
-    """LIDs that a file of tables states."""
+    """The LIDs that a file of forwarding tables states."""
 
     lids: np.ndarray
-    """uint16[ports]; 0 = not stated."""
+    """uint16[ports]; 0 = the file states no LID."""
     problems: list[Problem]
 
 
 def read_lfts(path: str | Path, fabric: Fabric) -> TablesOfFile:
-    """Return the tables of the switches of ``fabric``. Raises :class:`UnreadableFile` if the
-    file cannot be read or has no table of such a switch.
+    """Return the tables of the switches of ``fabric``. Raises :class:`UnreadableFile` if the file
+    cannot be read, or has no table of a switch of ``fabric``.
     """
     got = text_content(path, kind="dump of tables")
     data = got.data
@@ -85,24 +87,25 @@ _DESTINATION = re.compile(
 )
 
 LIDS_WITHIN = 8 << 20
-"""Number of characters after which a dump has no new LIDs: a table of all 49,151 unicast LIDs is
-shorter."""
+"""Number of characters that :func:`read_lids` reads. A table of all 49,151 unicast LIDs is shorter,
+so the rest of the dump has no new LIDs."""
 
 
 def read_lids(path: str | Path, fabric: Fabric) -> LidsOfFile:
-    """Return the LIDs that a dump_lfts dump states for its destinations, for fabrics
-    whose file has no LIDs (netlists, ``.topo``). A destination is found by PortGUID, otherwise by the
-    name of exactly one node: port 0 of a switch, the first linked port of a CA. The flit simulator's
-    rows have no LIDs; they are in its ``.hcas`` file.
+    """Return the LIDs of destinations in a dump by dump_lfts. They are needed for fabrics whose
+    file has no LIDs (netlists, ``.topo``). A destination is found by PortGUID, or otherwise by name
+    if exactly one node has this name; the LID then belongs to port 0 of a switch, or the first
+    linked port of a CA. The flit simulator's tables have no LIDs; its ``.hcas`` file has them.
     """
     data = text_content(path, kind="dump of tables").data
-    if not data.strip(b"\0 \t\r\n"):
+    if not data.strip():
         raise UnreadableFile(f"{path}: the file is empty; give a dump of tables")
     if looks_like_omnet(data):
         return LidsOfFile(*read_hcas(hcas_of(Path(path)), fabric))
     text = data.decode("utf-8", "replace")
     problems = Problems(str(path))
-    destinations: dict[tuple[str | None, ...], int] = {}  # LID, PortGUID and name → line; subnets share LIDs
+    # LID, PortGUID and name → line; two subnets may use the same LID
+    destinations: dict[tuple[str | None, ...], int] = {}
     newest, passed, line = 0, 0, 1
     for match in _DESTINATION.finditer(text):
         if match.groups() not in destinations:
@@ -133,7 +136,8 @@ def read_lids(path: str | Path, fabric: Fabric) -> LidsOfFile:
 
 
 def _owner(section: Section, fabric: Fabric, problems: Problems) -> int:
-    """Return the row of the switch arrays, -1 = not in the fabric, -2 = no unicast table."""
+    """Return the row of the section's switch in the switch arrays. -1 = the fabric has no such
+    switch, -2 = the section is not a unicast table."""
     if not section.unicast:
         return -2
     if section.guid is not None:
@@ -173,8 +177,8 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
         )
     rows = np.flatnonzero(routed & ~beyond_cap & ~beyond_ports)
     switch, lid, portnum, line = switch[rows], dump.lid[rows], dump.portnum[rows], dump.line[rows]
-    # Written backwards, so that the first of two entries for one LID stays. The copies are needed because NumPy walks
-    # a reversed view forwards.
+    # Entries are written in reverse, so that the first of two entries for one LID wins. The copies
+    # are needed because NumPy processes a reversed view in memory order.
     lft[switch[::-1].copy(), lid[::-1].copy()] = portnum[::-1].copy()
     conflicting = np.flatnonzero(lft[switch, lid] != portnum)
     if len(conflicting):
@@ -190,7 +194,8 @@ def _fill(dump: Dump, owner: np.ndarray, fabric: Fabric, problems: Problems) -> 
 
 
 def _unknown_lids(lid: np.ndarray, line: np.ndarray, fabric: Fabric, problems: Problems) -> None:
-    """Report each unknown LID once. Skipped for a fabric without LIDs (a plan, a netlist)."""
+    """Report each unknown LID once. Nothing is reported for a fabric without LIDs (a plan, a
+    netlist)."""
     ends = fabric.end_ports()
     base, lmc = fabric.lid[ends].astype(np.int64), fabric.lmc[ends].astype(np.int64)
     if not base.any():
@@ -221,8 +226,8 @@ def _check_totals(dump: Dump, problems: Problems) -> None:
 
 
 def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
-    """Write tables ``uint8[switches, n]`` in the format of dump_lfts; :func:`read_lfts` returns the
-    same tables. Raises :class:`InputError` if the path cannot be written.
+    """Write the tables ``uint8[switches, n]`` in the format of dump_lfts. :func:`read_lfts` reads
+    the same tables from the file. Raises :class:`InputError` if the path cannot be written.
     """
     switch_lid = fabric.lid[fabric.node_base[fabric.switch_node]]
     subnet, ends = subnet_of(fabric), fabric.end_ports()
@@ -250,7 +255,8 @@ def write_lfts(fabric: Fabric, lft: np.ndarray, path: str | Path) -> None:
 
 
 def write_fabric_lfts(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write the current tables of ``fabric`` (registry's writer); return a note if there are none."""
+    """Write the current tables of ``fabric``; this is the registry's writer. Return a note if the
+    fabric has no tables."""
     write_lfts(fabric, fabric.lft, path)
     if (fabric.lft != LFT_NO_ROUTE).any():
         return []
@@ -263,8 +269,8 @@ def write_fabric_lfts(fabric: Fabric, path: str | Path) -> list[str]:
 
 
 def _destinations(fabric: Fabric, ends: np.ndarray, n: int) -> list[str]:
-    """Return the device of each end port in ``ends`` of one subnet by LID, as infiniband-diags
-    writes it."""
+    """Return, for each LID of one subnet, the description of its end port in ``ends``, in the form
+    of infiniband-diags."""
     kind_names = {NodeType.CA: "Channel Adapter", NodeType.SWITCH: "Switch", NodeType.ROUTER: "Router"}
     out = [" : (path unknown)\n"] * n
     lids, lmc = fabric.lid, fabric.lmc

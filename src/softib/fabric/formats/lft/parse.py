@@ -1,7 +1,7 @@
 """Find tables and entries in dumps of forwarding tables with array operations. An entry has one of
-two forms: ``0x00a6 029 : (…`` (dump_lfts.sh, dump_fts, ibroute, ``opensm -D``) and
-``0x0001 : 005  : 05   : yes`` (OpenSM's osm.fdbs / opensm.fdbs). Both have fixed columns, so the tens of millions of
-lines of a large fabric are read quickly; only lines that fit neither form are parsed one by one.
+two forms: ``0x00a6 029 : (…`` (dump_lfts.sh, dump_fts, ibroute, ``opensm -D``) or ``0x0001 : 005  :
+05   : yes`` (OpenSM's osm.fdbs / opensm.fdbs). Both have fixed columns, so the tens of millions of
+lines of a large fabric are read quickly. Only lines in neither form are parsed one by one.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _FURNITURE = re.compile(
     r"^\s*(?:#.*|Lid\s+Out\s+Destination.*|Port\s+Info.*|LID\s*:\s*Port\s*:.*|-+|"
     r"\*\*\* WARNING \*\*\*:.*)?\s*$"
 )
-"""Lines that are part of a dump but hold no table or entry; dump_lfts and dump_mfts of
-infiniband-diags end with a warning."""
+"""Lines of a dump that contain neither a table nor an entry. For example, infiniband-diags'
+dump_lfts and dump_mfts end with a warning."""
 NO_ROUTE = 255
 
 
 @dataclass
 class Section:
     """The table of one switch, identified by its heading. ``line`` counts from 1; ``total`` is the
-    stated number of entries."""
+    number of entries that the dump states."""
 
     line: int
     guid: int | None = None
@@ -50,9 +50,9 @@ class Section:
 
 @dataclass
 class Dump:
-    """``lid``, ``portnum`` and ``line`` (from 1), all int32, of all entries in file order.
-    ``section`` is the row in ``sections`` of the heading above them, -1 = before the first
-    heading."""
+    """``lid``, ``portnum`` and ``line`` (from 1) of all entries in file order, as int32.
+    ``section`` is the row in ``sections`` of the table that contains the entry; -1 = the entry is
+    above the first heading."""
 
     lid: np.ndarray
     portnum: np.ndarray
@@ -62,7 +62,8 @@ class Dump:
 
 
 CHUNK = 16 << 20
-"""Bytes parsed together: enough for speed, small compared with the tables."""
+"""Number of bytes that are parsed together: enough for speed, and small compared with the
+tables."""
 
 _HEX = np.full(256, 255, np.uint8)
 _HEX[np.frombuffer(b"0123456789", np.uint8)] = np.arange(10)
@@ -71,7 +72,8 @@ _HEX[np.frombuffer(b"ABCDEF", np.uint8)] = np.arange(10, 16)
 
 
 def parse_dump(data: bytes, problems: Problems) -> Dump:
-    """Return every table and entry in ``data``; other lines are added to ``problems``."""
+    """Return every table and entry in ``data``. Lines that are neither are added to
+    ``problems``."""
     sections: list[Section] = []
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     at, line = 0, 1
@@ -91,8 +93,8 @@ def parse_dump(data: bytes, problems: Problems) -> Dump:
 def _parse_chunk(
     data: bytes, first: int, sections: list[Section], problems: Problems
 ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], int]:
-    """Return LIDs, ports and lines of the entries of ``data``, whose first line is ``first``, and
-    its number of lines."""
+    """Return (LIDs, ports, lines) of the entries in ``data``, and its number of lines. ``first`` is
+    the number of its first line."""
     raw = np.frombuffer(data + b"\n" + b"\0" * 16, np.uint8)
     ends = np.flatnonzero(raw == 10)
     if data.endswith(b"\n"):
@@ -118,7 +120,8 @@ def _parse_chunk(
 
 
 def _fixed_columns(raw: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return LID and port of every line in one of the fixed forms, and which lines these are."""
+    """Return the LID and the port of every line that has one of the fixed forms, and a mask of
+    these lines."""
     lid, portnum = np.zeros(len(starts), np.int32), np.zeros(len(starts), np.int32)
     fast = np.zeros(len(starts), bool)
     rows = np.flatnonzero((ends - starts >= 10) & (raw[starts] == ord("0")) & (raw[starts + 1] == ord("x")))
@@ -126,7 +129,7 @@ def _fixed_columns(raw: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tup
     digits = [_HEX[raw[at + k]] for k in (2, 3, 4, 5)]
     good = (digits[0] < 16) & (digits[1] < 16) & (digits[2] < 16) & (digits[3] < 16) & (raw[at + 6] == ord(" "))
     rows, at, digits = rows[good], at[good], [d[good] for d in digits]
-    # The port is at column 7, or at column 9 after " : ".
+    # The port begins at column 7, or after " : " at column 9.
     colon = raw[at + 7] == ord(":")
     port_at = at + np.where(colon, 9, 7)
     p = [_HEX[raw[port_at + k]] for k in range(3)]
@@ -192,8 +195,8 @@ def looks_like_omnet(data: bytes) -> bool:
 
 
 def read_omnet(data: bytes, path: Path, fabric: Fabric, problems: Problems) -> tuple[Dump, np.ndarray]:
-    """Return the tables, and the switch that each belongs to (-1 = not in the fabric). Raises
-    :class:`UnreadableFile` if the ``.ini`` is missing."""
+    """Return the tables, and the switch of each table (-1 = not in the fabric). Raises
+    :class:`UnreadableFile` if the ``.ini`` file is missing."""
     ini = path.with_name(path.name + ".ini")
     try:
         users = _users(read_text(ini, "list of rows", errors="replace"), str(ini), problems)
@@ -218,7 +221,7 @@ def read_omnet(data: bytes, path: Path, fabric: Fabric, problems: Problems) -> t
         ports = np.array(match.group(2).split(), np.int64)
         for switch in _switches(int(match.group(1)), users, modules, line, problems):
             n = len(ports)
-            # In this format, 255 means a port that no switch has, not "no route".
+            # In this format, 255 is a port number that no switch has; it does not mean "no route".
             portnum = np.where(ports == NO_ROUTE, NO_ROUTE, ports + 1 + (ports == NO_ROUTE - 1))
             parts.append(np.stack([np.arange(n), portnum, np.full(n, line), np.full(n, len(sections))]))
             sections.append(Section(line))
@@ -252,8 +255,9 @@ def _switches(row: int, users: dict[int, list[str]], modules: list[str], line: i
 
 
 def hcas_of(path: Path) -> Path:
-    """Return the ``.hcas`` file for the tables at ``path``: the file of the same name, otherwise
-    the only one in the folder. Raises :class:`UnreadableFile` if there is none or several."""
+    """Return the ``.hcas`` file that belongs to the tables at ``path``: the file with the same
+    name, or otherwise the only one in the folder. Raises :class:`UnreadableFile` if there is none,
+    or several."""
     named = path.with_suffix(".hcas")
     candidates = [named] if named.exists() else sorted(path.parent.glob("*.hcas"))
     if len(candidates) != 1:
@@ -263,7 +267,8 @@ def hcas_of(path: Path) -> Path:
 
 
 def read_hcas(path: str | Path, fabric: Fabric) -> tuple[np.ndarray, list[Problem]]:
-    """Read the LIDs of a ``.hcas`` file (``uint16[ports]``, 0 = none), and its problems."""
+    """Return the LIDs of a ``.hcas`` file (``uint16[ports]``, 0 = none), and the file's
+    problems."""
     problems = Problems(str(path))
     lid = np.zeros(fabric.sizes.ports, np.uint16)
     nodes = {name: i for i, name in enumerate(fabric.node_names())}

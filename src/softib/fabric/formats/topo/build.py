@@ -1,4 +1,5 @@
-"""Build a fabric from systems with known internals and the cables between their front panels."""
+"""Build a fabric from systems whose chips and inner links are known, and from the cables between
+their front panels."""
 
 from __future__ import annotations
 
@@ -20,15 +21,15 @@ __all__ = ["TopoCable", "TopoSystem", "build_fabric"]
 
 _DEVICE = re.compile(r"^MT?0*(\d{4,5})$")
 SUGGESTIONS = 100
-"""Number of problems after which similar names are no longer searched."""
+"""If more problems than this occur, error messages no longer suggest similar names."""
 DEFAULT_LANES, DEFAULT_SPEED = 4, "SDR"
-"""ibdm's default for a link without a description (-4x-2.5G)."""
+"""ibdm's width and speed for a link that states none (-4x-2.5G)."""
 
 
 @dataclass
 class TopoSystem:
-    """A system of the file. ``line`` is the line that mentions it first; ``other_kinds`` are the
-    types that other lines state for it."""
+    """A system of the file. ``line`` is the first line that mentions it. ``other_kinds`` are
+    different types that other lines state for it."""
 
     name: str
     kind: str
@@ -42,7 +43,8 @@ class TopoSystem:
 
 @dataclass
 class TopoCable:
-    """A cable between two front panels. ``usable`` becomes False if a port does not exist or is already cabled."""
+    """A cable between two front panels. ``usable`` is set to False if a port does not exist or
+    already has a cable."""
 
     a: str
     a_port: str
@@ -55,7 +57,7 @@ class TopoCable:
 
 
 def build_fabric(systems: dict[str, TopoSystem], cables: list[TopoCable], name: str, problems: Problems) -> Fabric:
-    """Build the fabric. Impossible cables are added to ``problems`` and marked not usable."""
+    """Build the fabric. Impossible cables are added to ``problems`` and get ``usable`` False."""
     count = 0
     for system in systems.values():
         system.first = count
@@ -75,7 +77,7 @@ def build_fabric(systems: dict[str, TopoSystem], cables: list[TopoCable], name: 
 
 
 Link = tuple[int, int, int, int, int, int]
-"""node, portnum, node, portnum, lanes, speed code."""
+"""(node, portnum, node, portnum, lanes, speed code)."""
 
 
 def _code(speed: str) -> int:
@@ -120,8 +122,8 @@ def _outer_links(systems: dict[str, TopoSystem], cables: list[TopoCable], proble
 def _link(systems: dict[str, TopoSystem], c: TopoCable) -> Link:
     a, b = systems[c.a], systems[c.b]
     (chip_a, port_a, _, _), (chip_b, port_b, _, _) = a.template.panel[c.a_port], b.template.panel[c.b_port]
-    # Only the cable decides: ibdm uses 4x-2.5G for a cable without a rate, regardless of the
-    # panels' wiring.
+    # Only the cable's line decides: for a cable without a rate, ibdm uses 4x-2.5G, whatever rates
+    # the wires inside the two systems have.
     return a.first + chip_a, port_a, b.first + chip_b, port_b, c.lanes or DEFAULT_LANES, _code(c.speed)
 
 
@@ -156,7 +158,7 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
     for node, name in enumerate(speed_names):
         fastest[node] = max(fastest[node], _code(name))
     device = [_device(chip) for chip in chips]
-    # A speed in the chip's description overrides the known speed of its part number.
+    # A speed in the chip's description overrides the speed of its part number.
     supports = [
         max(int(speed), 0 if name else _generation(d))
         for d, speed, name in zip(device, fastest, speed_names, strict=True)
@@ -174,13 +176,13 @@ def _add_nodes(builder: FabricBuilder, systems: dict[str, TopoSystem], links: li
 
 
 def _device(chip: Chip) -> int:
-    """Return the DeviceID of a part name, 0 if it contains none: ``MT23108`` → 23108 = 0x5A44,
-    since Mellanox names its parts by the decimal DeviceID."""
+    """Return the DeviceID that a part name contains, or 0: Mellanox names parts by their decimal
+    DeviceID, so ``MT23108`` is 23108 = 0x5A44."""
     match = _DEVICE.match(chip.device)
     return int(match.group(1)) if match and int(match.group(1)) <= 0xFFFF else 0
 
 
 def _generation(device_id: int) -> int:
-    """Return speed code of a known part, 0 for others."""
+    """Return the speed code of a known part; 0 for others."""
     device = DEVICES.get(device_id)
     return SPEED_BY_NAME[device.generation].code if device else 0

@@ -1,12 +1,12 @@
-"""IBNL: boards, chips and wiring inside a system (chassis) of a ``.topo`` file.
+"""IBNL: the boards, chips and wires inside a system (chassis) of a ``.topo`` file.
 
-One file describes one system type under one or more names (``TOPSYSTEM``), made of boards
-(``SYSTEM``), each of which holds chips (``NODE SW|CA|HCA ports device name``) and other boards
-(``SUBSYSTEM board name``). Source: manual page ibdm-ibnl-file(1) of ibutils and the 25 system files
-shipped with it. The files win where they differ from the page (upper-case widths, comments, spaces
-after commas, instance attributes like ``U1=isChaBma``). One attribute is specific to softib,
-``leaf1/U1=speed=EDR``: the speed that the chip's ports support, and the speed of its inner links if
-their arrows state none (ibdm's arrows end at 10G).
+A file describes one system type, under one or more names (``TOPSYSTEM``). The system is made of
+boards (``SYSTEM``). Each board holds chips (``NODE SW|CA|HCA ports device name``) and other boards
+(``SUBSYSTEM board name``). Source: the manual page ibdm-ibnl-file(1) of ibutils and the 25 system
+files that ibutils contains. Where they differ, softib follows the files (upper-case widths,
+comments, spaces after commas, instance attributes like ``U1=isChaBma``). One attribute is specific
+to softib, ``leaf1/U1=speed=EDR``: the speed that the chip's ports support. It is also the speed of
+the chip's inner links whose arrows state none (ibdm's arrows end at 10G).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ SPEED_OF_G = {
     "200": "XDR",
     "400": "GDR",
 }
-"""``-5G->``: lane rate as ibdm writes it → generation. 2.5, 5 and 10 in ibutils 1.5.7; the rest in
-later ibutils2."""
+"""Lane rate in ibdm's arrows (``-5G->``) → generation. ibutils 1.5.7 has 2.5, 5 and 10; later
+ibutils2 has the rest."""
 
 ARROW = r"-(?:(?P<width>\d{1,2})[xX]-)?(?:(?P<speed>\d{1,3}(?:\.\d)?(?=[gG])|FDR10)[gG]?-)?>"
 _WIRE = re.compile(rf"^(?P<port>\S+?)\s*{ARROW}\s*(?P<a>[^\s>]+)(?:\s+(?P<b>[^\s>]+))?$")
@@ -50,13 +50,13 @@ _TOP_NAMES = re.compile(rb"^[ \t]*TOPSYSTEM[ \t]+([^\r\n#]+)", re.MULTILINE)
 LANES = (1, 2, 4, 8, 12)
 MAX_FILE = 8 << 20
 INSTALLED = ("/usr/lib/*/ibdm*/ibnl", "/usr/lib/ibdm*/ibnl", "/usr/lib64/ibdm*/ibnl", "/usr/local/lib*/ibdm*/ibnl")
-"""Folders of the system descriptions of Debian's and upstream's ibutils."""
+"""Folders in which the ibutils of Debian and of upstream install system descriptions."""
 
 
 @dataclass(frozen=True)
 class Wire:
-    """A wire from a port of a chip or board to ``port`` of instance ``inst``, or of the enclosing
-    board itself (None)."""
+    """A wire from a port of a chip or board. It leads to ``port`` of the instance ``inst``, or of
+    the enclosing board if ``inst`` is None."""
 
     inst: str | None
     port: str
@@ -67,7 +67,7 @@ class Wire:
 
 @dataclass
 class Chip:
-    """A switch chip or an adapter. ``wires`` by its port number."""
+    """A switch chip or an adapter. ``wires`` is keyed by its port number."""
 
     name: str
     node_type: int
@@ -78,7 +78,8 @@ class Chip:
 
 @dataclass
 class SubBoard:
-    """A board plugged into another one. ``wires`` by the label of the plugged board's port."""
+    """A board that is plugged into another one. ``wires`` is keyed by port label of the plugged
+    board."""
 
     name: str
     board: str
@@ -88,14 +89,16 @@ class SubBoard:
 
 @dataclass
 class Board:
-    """``names`` are its synonyms; ``LEAF:12x`` is board LEAF under modifier 12x."""
+    """A board. ``names`` are its synonyms; ``LEAF:12x`` is the variant of board LEAF for modifier
+    12x."""
 
     names: list[str]
     line: int
     parts: dict[str, Chip | SubBoard] = field(default_factory=dict)
 
     def inner_ends(self) -> dict[str, list[tuple[str, str]]]:
-        """Return label of a port of this board → (part, port of the part) wired to it inside."""
+        """Return, for each port label of this board, the (part, port of the part) to which it is
+        wired inside the board."""
         ends: dict[str, list[tuple[str, str]]] = {}
         for name, part in self.parts.items():
             for port, wire in part.wires.items():
@@ -106,7 +109,8 @@ class Board:
 
 @dataclass
 class Ibnl:
-    """A system type: its top board and the boards by every name. ``problems`` are the lines that cannot be used."""
+    """A system type: its top board, and all boards by each of their names. ``problems`` are lines
+    that cannot be used."""
 
     file: str
     top: Board | None
@@ -115,17 +119,19 @@ class Ibnl:
     problems: list[Problem]
 
     def chip_speeds(self) -> dict[str, str]:
-        """Return path of a chip → speed of its attribute ``path=speed=EDR``."""
+        """Return the speeds of the attributes ``path=speed=EDR``, keyed by the path of the chip."""
         parts = (a.replace(" ", "").split("=") for a in self.attributes)
         return {p[0]: p[2] for p in parts if len(p) == 3 and p[1] == "speed" and p[2] in SPEED_BY_NAME}
 
     def board_of(self, sub: SubBoard, modifier: str | None) -> Board | None:
-        """Return the board in a slot under ``modifier`` (``12x``), None if the file does not define it."""
+        """Return the board in slot ``sub`` with ``modifier`` (for example ``12x``); None if the
+        file does not define it."""
         return self.boards.get(f"{sub.board}:{modifier}" if modifier else sub.board)
 
 
 def parse_arrow(match: re.Match[str]) -> tuple[int, str, str]:
-    """Return lanes (0 = not stated), speed name ("" = not stated), and the error ("" = none)."""
+    """Return (lanes, speed name, error) of an arrow. Lanes 0 and speed "" mean not stated; error ""
+    means none."""
     width, speed = match.group("width"), match.group("speed")
     lanes = int(width) if width else 0
     if lanes and lanes not in LANES:
@@ -136,12 +142,13 @@ def parse_arrow(match: re.Match[str]) -> tuple[int, str, str]:
 
 
 def parse_ibnl(text: str, file: str) -> Ibnl:
-    """Parse one description. Bad lines are problems; the rest is kept."""
+    """Parse one description. Lines that cannot be read become problems; the other lines are
+    kept."""
     return _Parser(file).parse(text)
 
 
 class _Parser:
-    """Parser state: the board and the part to which the next wires belong."""
+    """State of the parser: the board and the part to which the next wires belong."""
 
     def __init__(self, file: str):
         self.problems = Problems(file)
@@ -227,12 +234,13 @@ class _Parser:
 
 
 def read_ibnl(path: str | Path) -> Ibnl:
-    """Read one file; raises :class:`UnreadableFile` if it cannot be read."""
+    """Read one file. Raises :class:`UnreadableFile` if it cannot be read."""
     return parse_ibnl(read_text(path, "system description", MAX_FILE, "replace"), str(path))
 
 
 class IbnlLibrary:
-    """System descriptions by type name, read on first use; the first folder with a name wins."""
+    """System descriptions by type name, read when first used. If several folders have a description
+    of the same name, that of the first folder is used."""
 
     def __init__(self, dirs: Iterable[str | Path]):
         self.dirs = [Path(d) for d in dirs]
@@ -245,9 +253,9 @@ class IbnlLibrary:
 
     @classmethod
     def search(cls, dirs: Sequence[str | Path] = (), file: str | Path | None = None) -> IbnlLibrary:
-        """Return the library of the ``--ibnl`` folders, the folder of ``file``, and the folders of
-        installed ibutils, in this order. Raises :class:`UnreadableFile` if one of ``dirs`` is not a
-        folder.
+        """Return the library that searches the ``--ibnl`` folders, then the folder of ``file``,
+        then the folders of installed ibutils. Raises :class:`UnreadableFile` if one of ``dirs`` is
+        not a folder.
         """
         for folder in dirs:
             if not Path(folder).is_dir():
@@ -267,12 +275,12 @@ class IbnlLibrary:
 
     @property
     def names(self) -> list[str]:
-        """Return every known system type."""
+        """Return the names of all system types."""
         return sorted(self._paths)
 
     def find(self, name: str) -> Ibnl | None:
-        """Return the description of system type ``name``; its problems are added to
-        :attr:`problems` once."""
+        """Return the description of system type ``name``. Its problems are added to
+        :attr:`problems` when it is first used."""
         path = self._paths.get(name)
         if path is None:
             return None

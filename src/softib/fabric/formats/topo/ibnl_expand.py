@@ -1,17 +1,18 @@
-"""Expand an IBNL system description into chips, internal links and front-panel ports, as ibdm
-does.
+"""Expand an IBNL system description into chips, internal links and front-panel ports, in the same
+way as ibdm.
 
-ibdm's rules, checked against the stock library in tests/fabric/formats/cabling/test_ibdm_oracle.py:
+ibdm's rules, compared with the stock library in tests/fabric/formats/cabling/test_ibdm_oracle.py:
 
-* a chip is named ``SYSTEM/board/…/chip``; a slot's board is chosen by ``CFG: slot=modifier``, and
-  ``R`` or ``Removed`` leaves the slot empty;
-* a wire is followed from every chip port: out through the board's port into the board above, or
-  down into a part; if it ends at an empty slot or at an unconnected label, the port is unused
-  (manual page, NOTE-1);
-* a width or speed stated at a lower level overrides one stated above it (NOTE-2); of the two ends, the lesser value
-  counts; the default is 4x and 2.5G. ibutils 1.5.7 deviates from its manual: it uses only the highest-level arrow of
-  the end that it walks last. softib follows the manual. The 25 shipped systems state the same on every level, so both
-  rules agree on them.
+* A chip is named ``SYSTEM/board/…/chip``. ``CFG: slot=modifier`` selects the board in a slot; the
+  modifiers ``R`` and ``Removed`` leave the slot empty.
+* The wire at each chip port is followed: up through a port of its board into the enclosing board,
+  or down into a part. If it ends at an empty slot or at an unconnected label, the port is unused
+  (manual page, NOTE-1).
+* A width or speed that is stated at a lower level overrides one that is stated above it (NOTE-2).
+  If the two ends of a link differ, the lower value is used. The default is 4x and 2.5G. ibutils
+  1.5.7 deviates from its manual: it uses only the highest-level arrow of the end that it visits
+  last. softib follows the manual. The 25 systems in ibutils state equal values on every level, so
+  both rules give the same result for them.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ MAX_DEPTH = 16
 MAX_PARTS = 4096
 
 Port = tuple[int, int]
-"""Chip of the template, port number."""
+"""(chip of the template, port number)."""
 
 
 @dataclass
 class Template:
-    """A system type under a configuration; every system of that kind is a copy.
+    """A system type with one configuration. All systems with this type and configuration are copies
+    of it.
 
     ``links`` are (chip, port, chip, port, lanes, speed). ``panel`` maps a front-panel label to
-    (chip, port, lanes, speed). ``chip_speeds`` are the supported speeds of chips. Lanes 0 and speed
+    (chip, port, lanes, speed). ``chip_speeds`` are the speeds that chips support. Lanes 0 and speed
     "" = not stated. ``problems`` are (line of the IBNL file, reason).
     """
 
@@ -50,7 +52,7 @@ class Template:
 
 
 class _Placed:
-    """A board in its slot."""
+    """A board in a slot of its enclosing board."""
 
     def __init__(self, board: Board, slot: SubBoard | None, parent: _Placed | None, path: str):
         self.board, self.slot, self.parent, self.path = board, slot, parent, path
@@ -96,8 +98,8 @@ class _Expander:
                 self._place(child, depth + 1)
 
     def _full(self, depth: int, line: int) -> bool:
-        """Return whether the size limits are reached: boards that contain each other would
-        otherwise expand without end. Reported once."""
+        """Return whether a size limit is reached, and report it once. Without limits, the expansion
+        of boards that contain each other would never end."""
         self.placed += 1
         if not self.full and (depth > MAX_DEPTH or self.placed > MAX_PARTS):
             self.full = True
@@ -181,7 +183,7 @@ class _Expander:
         self.out.links.append((*a, *b, lanes, speed))
 
     def _agree(self, a: Port, lanes: int, speed: str) -> None:
-        """Combine the two ends of a link: the lesser of the stated values."""
+        """Combine the values that the two ends of a link state: the lower one is used."""
         *ends, lanes0, speed0 = self.out.links[self.link_of[a]]
         stated = [s for s in (speed0, speed) if s]
         slower = min(stated, key=lambda s: SPEED_BY_NAME[s].code, default="")
@@ -190,12 +192,13 @@ class _Expander:
 
 
 def expand(ibnl: Ibnl, modifiers: dict[str, str]) -> Template:
-    """Return the chips, links and front panel of a system under ``modifiers`` (slot path →
-    modifier)."""
+    """Return the chips, links and front panel of a system whose slots have ``modifiers`` (slot path
+    → modifier)."""
     return _Expander(ibnl, modifiers).run()
 
 
 def generic(node_type: int, nports: int, labels: dict[str, int]) -> Template:
-    """Return a system of one chip ``U1`` whose front-panel ``labels`` are its port numbers."""
+    """Return a system with one chip ``U1``. ``labels`` maps each front-panel label to the chip's
+    port number."""
     chip = Chip("U1", node_type, nports, "")
     return Template(["U1"], [chip], [], {label: (0, portnum, 0, "") for label, portnum in labels.items()}, [""])

@@ -1,22 +1,23 @@
 """ibdm ``.topo`` files: systems by type and name, and the cables between their front panels.
 
-Sections begin with ``TYPE NAME [CFG: slot=modifier, …]``; the lines below, ``port [-4x-5G]-> TYPE
-NAME port``, are cables. A cable may be listed in one section or in both. ibdm's cable lists
-(``.cables``: ``TYPE NAME port TYPE NAME port``) are the same without sections and are read here
-too. Types are looked up in IBNL (:mod:`.ibnl`). Source: manual pages ibdm-topo-file(1) and
-ibdm-ibnl-file(1); the behaviour was compared with the stock library.
+A section begins with ``TYPE NAME [CFG: slot=modifier, …]``. The lines below it, ``port [-4x-5G]->
+TYPE NAME port``, are cables. A cable may be listed in one of its two sections or in both. ibdm's
+cable lists (``.cables``: ``TYPE NAME port TYPE NAME port``) have the same content without sections,
+and are read too. Types are looked up in IBNL (:mod:`.ibnl`). Sources: the manual pages
+ibdm-topo-file(1) and ibdm-ibnl-file(1), and comparisons with the stock library.
 
-ibdm rejects the following. softib reads it and reports each case as a problem:
+softib accepts the following, which ibdm rejects, and reports each case as a problem:
 
-* a type without IBNL: the system becomes one chip ``U1``. Labels ``P<n>`` or ``<n>`` are its port
-  numbers; other labels are numbered in natural order. It is a switch if a system of that type heads
-  a section or has more than two cables, with the highest port number of any system of the type as
-  its number of ports. Otherwise it is a CA.
-* a bad line, an unknown port, a port used twice: that line is skipped, the rest is kept. A comment
-  line ``# speed: EDR`` is specific to softib: it sets the speed of the following cables whose
-  arrows state none (ibdm's arrows end at 10G; ``# speed: unknown`` ends it). The default is 4x and
-  2.5 Gb/s (SDR), as in ibdm. GUIDs do not exist in these files: node *i* gets the builder's *i*-th
-  GUID, and all chips of a system share the first one's as SystemImageGUID.
+* A type without IBNL file: the system becomes one chip ``U1``. Labels ``P<n>`` and ``<n>`` are port
+  numbers; other labels are numbered in natural order. The system is a switch if a system of its
+  type begins a section or has more than two cables; otherwise it is a CA. A switch has as many
+  ports as the highest port number of any system of its type.
+* A line that cannot be parsed, an unknown port, or a port that is used twice: this line is skipped,
+  the rest is kept. A comment line ``# speed: EDR`` is specific to softib: it sets the speed of the
+  cables below it whose arrows state none (ibdm's arrows end at 10G), until ``# speed: unknown``.
+  The default is 4x and 2.5 Gb/s (SDR), as in ibdm. These files have no GUIDs: node *i* gets the
+  builder's *i*-th GUID, and the SystemImageGUID of all chips in a system is the GUID of its first
+  chip.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ _NUMBERED = re.compile(r"^[Pp]?0*([1-9]\d{0,2})$")
 
 @dataclass
 class _Parsed:
-    """A file's records before system types are resolved; ``systems`` are keyed by name, in order of first mention."""
+    """A file's records before the types of systems are resolved. ``systems`` are keyed by name, in
+    the order in which they are first mentioned."""
 
     problems: Problems
     systems: dict[str, TopoSystem] = field(default_factory=dict)
@@ -58,9 +60,10 @@ class _Parsed:
 
 
 def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_map: Any = None) -> ReadResult:
-    """Read a ``.topo`` file; raises :class:`UnreadableFile` if no record in it can be read.
+    """Read a ``.topo`` file. Raises :class:`UnreadableFile` if no record in it can be read.
 
-    ``ibnl_dirs`` are searched first, then the file's folder, then the folders of installed ibutils.
+    IBNL files are searched in ``ibnl_dirs``, then in the file's folder, then in the folders of
+    installed ibutils.
     """
     got = content(path)
     text = got.data.decode("utf-8-sig", "replace")
@@ -73,8 +76,8 @@ def read(path: str | Path, *, ibnl_dirs: Sequence[str | Path] = (), node_name_ma
 
 
 def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) -> ReadResult:
-    """Return the fabric of a ``.topo`` file's ``text``; ``file`` is its name in problems; IBNL
-    files are also searched in its folder."""
+    """Return the fabric that ``text``, the content of a ``.topo`` file, describes. ``file`` is the
+    file's name, which problems state; IBNL files are also searched in its folder."""
     parsed = _parse_lines(text, file)
     if text and text[-1] not in "\r\n":
         parsed.problems.add(len(text.splitlines()), "the file ends within this line: it may be truncated")
@@ -105,7 +108,8 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
 
 
 def _all_speeds_stated(parsed: _Parsed) -> bool:
-    """Return whether every link states its speed: a link with ibdm's default must not be reported as slow."""
+    """Return whether every link states its speed. If not, speeds are not recorded, so that no check
+    reports a link with ibdm's default speed as slow."""
     inner = (speed for s in parsed.systems.values() for *_, speed in s.template.links)
     return all(c.speed for c in parsed.cables) and all(inner)
 
@@ -176,12 +180,14 @@ def _cable(match: re.Match[str], number: int, current: TopoSystem | None, defaul
 
 
 def _system_links(cables: list[TopoCable]) -> int:
-    """Count cables between systems: each pair of front-panel ports counts once, rejected lines are not counted."""
+    """Return the number of cables between systems. Each pair of front-panel ports counts once;
+    rejected lines do not count."""
     return len({frozenset(((c.a, c.a_port), (c.b, c.b_port))) for c in cables if c.usable})
 
 
 def _templates(parsed: _Parsed, library: IbnlLibrary) -> list[tuple[TopoSystem, Template]]:
-    """Return every system with its expanded description; equal types with equal CFG share one."""
+    """Return every system with its expanded description. Systems with the same type and CFG share
+    one template."""
     cache: dict[tuple[str, tuple[tuple[str, str], ...]], Template] = {}
     unknown: dict[str, list[TopoSystem]] = {}
     out: list[tuple[TopoSystem, Template]] = []
@@ -207,7 +213,7 @@ def _templates(parsed: _Parsed, library: IbnlLibrary) -> list[tuple[TopoSystem, 
     for kind, systems in unknown.items():
         for system in systems:
             if system.name not in cabled:
-                # Any two words look like a section heading.
+                # The line may be no section heading at all, because any two words look like one.
                 parsed.problems.add(
                     system.line, f"no IBNL description of {kind}, and no cable of {system.name}: left out"
                 )

@@ -1,18 +1,20 @@
-"""Write ``.topo`` files and, in the same folder, the IBNL descriptions of their system types. Types are generic and
-contain only data of the fabric. ``SW36-MT52000-EDR`` is one switch chip with DeviceID 52000 and 36 ports labelled P1 …
-P36; ``CA2-…`` is an adapter. Any other system (several chips, other labels) gets a type ``NAME-SYS1``, ``NAME-SYS2`` …,
-where NAME is the file's stem; systems that are built alike share a type. :func:`softib.fabric.formats.topo.reader.read`
-finds the descriptions in the file's folder; ibdm finds them with ``IBDM_IBNL_PATH=DIR``. Types are not named after real
-products, since the fabric may consist of others.
+"""Write ``.topo`` files and, in the same folder, the IBNL descriptions of their system types. Types
+are generic and contain only data of the fabric. ``SW36-MT52000-EDR`` is one switch chip with
+DeviceID 52000 and 36 ports labelled P1 … P36; ``CA2-…`` is an adapter. Any other system (several
+chips, or other labels) gets a type ``NAME-SYS1``, ``NAME-SYS2`` …, where NAME is the file's stem;
+systems of the same structure have the same type. :func:`softib.fabric.formats.topo.reader.read`
+finds the descriptions in the file's folder; ibdm finds them with ``IBDM_IBNL_PATH=DIR``. Types do
+not have names of real products, since the fabric may consist of others.
 
-ibdm (ibutils 1.5.7) ignores a cable line with a speed beyond 10G, a comment, or 2x (each is noted).
-So FDR10 and faster speeds are written in a comment line before the cables, ``# speed: EDR``, and
-inside systems in an attribute, ``leaf1/U1=speed=EDR``; ibdm ignores both, softib's reader uses
+ibdm (ibutils 1.5.7) ignores a cable line with a speed beyond 10G, a comment, or 2x; a note states
+each. So FDR10 and faster speeds are written in a comment line before the cables, ``# speed: EDR``,
+and inside systems in an attribute, ``leaf1/U1=speed=EDR``. ibdm ignores both; softib's reader uses
 them.
 
-A node called ``SYSTEM/part`` is chip ``part`` of system SYSTEM if the fabric says so
-(``node_system``); any other node is a separate system with one chip ``U1``. Characters outside
-ibdm's grammar are removed from names, and equal names get the GUID appended; each change is noted.
+A node called ``SYSTEM/part`` is written as chip ``part`` of system SYSTEM if the fabric records
+this (``node_system``). Any other node is a separate system with one chip ``U1``. Characters that
+ibdm's grammar does not allow are removed from names, and names that are not unique get the GUID
+appended; a note states each change.
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ from softib.whole_files import write_text
 __all__ = ["write"]
 
 _BAD = re.compile(r"[^A-Za-z0-9_.%@~/-]")
-"""ibdm's NAME allows more characters, but its Tcl shell splits names at ':' and its reports treat
-brackets as patterns."""
+"""Characters that are replaced. ibdm's NAME allows more of them, but its Tcl shell splits names at
+':', and its reports treat brackets as patterns."""
 _IBDM_G = {name: g for g, name in SPEED_OF_G.items() if g in ("2.5", "5", "10")}
 
 
 @dataclass
 class _System:
-    """A system: ``chips`` are (path, node), ``labels`` the front-panel ports, ``inner`` the cables
-    between its chips."""
+    """A system. ``chips`` are (path, node), ``labels`` its front-panel ports, and ``inner`` the
+    cables between its chips."""
 
     name: str
     chips: list[tuple[str, int]] = field(default_factory=list)
@@ -52,8 +54,8 @@ class _System:
 
 
 def write(fabric: Fabric, path: str | Path) -> list[str]:
-    """Write ``fabric`` to ``path`` and the ``.ibnl`` files to its folder. Returns notes on changes
-    and on the environment variable to set."""
+    """Write ``fabric`` to ``path``, and the ``.ibnl`` files to the same folder. Returns notes on
+    changes, and on the environment variable that ibdm needs."""
     path = Path(path)
     notes: list[str] = []
     systems, of_node = _systems(fabric, notes)
@@ -89,7 +91,7 @@ def write(fabric: Fabric, path: str | Path) -> list[str]:
 
 
 def _systems(fabric: Fabric, notes: list[str]) -> tuple[list[_System], np.ndarray]:
-    """Return the systems in order of their first node, and the system of every node."""
+    """Return the systems, ordered by their first node, and the system of every node."""
     of_node = np.zeros(fabric.sizes.nodes, np.int64)
     systems: list[_System] = []
     by_name: dict[str, int] = {}
@@ -116,8 +118,8 @@ def _systems(fabric: Fabric, notes: list[str]) -> tuple[list[_System], np.ndarra
 
 
 def _arrows(fabric: Fabric) -> list[tuple[str, str]]:
-    """Return the arrow of each cable, and the speed that ibdm's arrow cannot express ("" if it can,
-    or if the speed is unknown)."""
+    """Return, for each cable, its arrow, and its speed if ibdm's arrows cannot express it ("" if
+    they can, or if the speed is unknown)."""
     port = np.maximum(fabric.cable_port[:, 0], 0)
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[port] if len(port) else port
     width = PortInfo.link_width_active.get(fabric.port_info)[port] if len(port) else port
@@ -131,7 +133,7 @@ def _arrows(fabric: Fabric) -> list[tuple[str, str]]:
 
 
 def supported_speed(fabric: Fabric) -> list[str]:
-    """Return the fastest speed that any port of each node supports."""
+    """Return, for each node, the fastest speed that any of its ports supports."""
     info, best = fabric.port_info, np.zeros(fabric.sizes.ports, np.int64)
     for s in SPEEDS:
         bits = (
@@ -150,8 +152,8 @@ def supported_speed(fabric: Fabric) -> list[str]:
 
 
 def _label(fabric: Fabric, system: _System, notes: list[str]) -> None:
-    """Write the front-panel labels of all ports: the fabric's labels if they fit the grammar and are
-    distinct."""
+    """Write the front-panel labels of all ports. The fabric's labels are used if ibdm's grammar
+    allows them and they are distinct."""
     alone = len(system.chips) == 1
     taken: set[str] = set()
     for part, node in system.chips:
@@ -175,7 +177,7 @@ def _label(fabric: Fabric, system: _System, notes: list[str]) -> None:
 
 
 def _types(fabric: Fabric, systems: list[_System], arrows: list[tuple[str, str]], stem: str) -> dict[str, str]:
-    """Give every system its type; return the IBNL text by type name."""
+    """Set the type of every system. Return the IBNL text of each type."""
     stem = _BAD.sub("_", stem).replace("/", "_")
     speeds = supported_speed(fabric)
     body_type: dict[str, str] = {}
@@ -191,7 +193,7 @@ def _types(fabric: Fabric, systems: list[_System], arrows: list[tuple[str, str]]
                 custom += 1
                 body_type[body] = f"{stem}-SYS{custom}"
         system.kind = body_type[body]
-    # No comments here: ibdm's grammar of system files has none.
+    # The text has no comments, because ibdm's grammar for system files does not allow them.
     return {kind: f"TOPSYSTEM {kind}\n\n{body}" for body, kind in body_type.items()}
 
 

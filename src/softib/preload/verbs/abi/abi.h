@@ -1,4 +1,4 @@
-/* The library's object for each application handle: it begins with libibverbs' structure. */
+/* The library's object behind each handle of an application. It begins with libibverbs' structure. */
 #ifndef SOFTIB_VERBS_ABI_H
 #define SOFTIB_VERBS_ABI_H
 
@@ -29,13 +29,13 @@ struct va_device {
     struct ibv_device device;
     char behind[256];           /* mlx5dv and others read beyond the structure */
     const struct sv_device *of;
-    uint32_t objects[VA_KINDS]; /* of this process */
+    uint32_t objects[VA_KINDS]; /* number of this process's objects of each kind */
 };
 
 struct va_context {
     struct verbs_context v;     /* v.context is the application's pointer */
     const struct sv_device *device;
-    uint32_t async;             /* number of its wake socket */
+    uint32_t async;             /* number of the wake socket for asynchronous events */
     int event_writer;
     uint64_t dm_used;
 };
@@ -43,7 +43,7 @@ struct va_context {
 struct va_pd {
     struct ibv_pd pd;
     uint32_t domain;
-    struct va_pd *parent;       /* of a parent domain: its protection domain */
+    struct va_pd *parent;       /* if this is a parent domain: its protection domain */
     uint32_t users;
     bool imported;
 };
@@ -80,7 +80,7 @@ struct va_cq {
     struct ibv_cq_ex ex;
     struct softib_cq *s;
     uint64_t at;
-    struct softib_cqe now;      /* start_poll, next_poll */
+    struct softib_cqe now;      /* the current completion of start_poll and next_poll */
     struct va_channel *channel;
     struct va_cq *next;         /* of the channel */
     uint32_t events, async_events, users;
@@ -92,10 +92,10 @@ struct va_srq {
     struct ibv_srq srq;
     struct softib_srq *s;
     uint64_t at;
-    struct ve_spin lock;        /* of the poster */
+    struct ve_spin lock;        /* held by the thread that posts */
     uint32_t events, users;
     uint32_t freed;             /* number of receives so far whose completion was polled */
-    uint32_t there;             /* number of bytes of the ring that have pages */
+    uint32_t there;             /* bytes of the ring that have pages */
     uint32_t max_sge;
     enum ibv_srq_type type;
     struct va_xrcd *xrcd;
@@ -154,17 +154,17 @@ static inline uint32_t va_domain(struct ibv_pd *pd)
     return va_pd(pd)->parent ? va_pd(pd)->parent->domain : va_pd(pd)->domain;
 }
 
-/* A bound datagram socket that every process of the fabric can write to. -errno, or the descriptor. */
+/* Create a bound datagram socket to which every process of the fabric can write. Return the descriptor or -errno. */
 int va_wake_socket(uint32_t *number);
 void va_wake_close(int fd, uint32_t number);
-/* The end that the daemon writes to; -1: none. */
+/* Return a descriptor for writing to the socket, which the daemon gets; -1: none. */
 int va_wake_writer(uint32_t number);
 
 /* Deliver a CQ's events to `ch`; NULL: to no channel. */
 void va_channel_join(struct va_cq *c, struct va_channel *ch);
 void va_channel_leave(struct va_cq *c);
 
-/* Objects to which events are delivered; an event of any other object is stale. */
+/* The list of objects that can get events; an event of an object that is not in it is stale. */
 void va_enroll(void *object);
 void va_dismiss(void *object);
 
@@ -218,7 +218,7 @@ int va_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 struct ibv_xrcd *va_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
 int va_close_xrcd(struct ibv_xrcd *xrcd);
 
-/* The tag list of an SRQ with tag matching. make: 0 or ENOMEM. */
+/* The tag list of an SRQ with tag matching. va_make_tags returns 0 or ENOMEM. */
 int va_make_tags(struct softib_srq *s, uint32_t max);
 void va_free_tags(struct softib_srq *s);
 int va_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *wr, struct ibv_ops_wr **bad);
@@ -227,7 +227,7 @@ int va_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
 int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 struct ibv_qp *va_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp *va_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
-/* ibv_wr_*: the functions of `ex` for the operations of `flags`; EOPNOTSUPP. */
+/* ibv_wr_*: set the functions of `ex` for the operations in `flags`. 0 or EOPNOTSUPP. */
 int va_fill_builder(struct ve_qp *q, uint64_t flags);
 void va_free_builder(struct ve_qp *q);
 /* Checks a request against its QP: 0, or the errno of mlx5's provider (docs/verbs.md, "Errors of posting"). */
@@ -236,7 +236,7 @@ int va_check(const struct ve_qp *q, const struct ve_wr *wr);
 int va_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
 int va_next_poll(struct ibv_cq_ex *ex);
 
-/* The same for a recorded program (engine/record.h). */
+/* The function tables for a recorded program (engine/record.h). */
 void va_record_ops(struct ibv_context_ops *ops);
 int va_record_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
 int va_record_next_poll(struct ibv_cq_ex *ex);

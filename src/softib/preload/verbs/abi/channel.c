@@ -1,8 +1,8 @@
 /*
  * Completion channels. A completion increments `pending` of the CQ and sends a datagram to the
  * channel's socket; ibv_get_cq_event reads one datagram, then looks for the CQ. A socket holds few
- * datagrams: those that do not fit are counted in `unsent`, and the reader that empties the socket
- * sends one of them to itself.
+ * datagrams: those that do not fit are counted in `unsent`; when a reader empties the socket, it sends one of them to
+ * itself.
  */
 #include "abi.h"
 #include "../engine/completion/complete.h"
@@ -111,7 +111,7 @@ static bool is_empty(int fd)
     return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
-/* `ch->lock` is held. */
+/* If the socket is empty, send a datagram for one of the events that had no room. `ch->lock` is held. */
 static void send_unsent(struct va_channel *ch)
 {
     for (struct va_cq *c = ch->cqs; c; c = c->next) {

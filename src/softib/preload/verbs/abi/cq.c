@@ -139,13 +139,13 @@ VA_EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
     if (!ring)
         return errno = size ? ENOMEM : EINVAL;
     if (ve_modes)
-        ve_settle(&va_engine); /* recently posted requests may count */
+        ve_settle(&va_engine); /* completions of recently posted requests may still arrive */
     to = vm_at(&va_engine.w, ring);
     if (!mine)
         vm_lock(&va_engine.w, &s->polling);
     ve_lock_cq(&va_engine, s);
     from = vm_at(&va_engine.w, s->ring);
-    if (s->producer - s->consumer >= size) { /* its pending completions must fit (11.2.8.3) */
+    if (s->producer - s->consumer >= size) { /* the CQ's pending completions must fit (11.2.8.3) */
         error = EINVAL;
         unused = ring;
         old = size;

@@ -17,8 +17,8 @@ static bool reaches(const struct va_dm *d, uint64_t offset, size_t length)
     return offset % 4 == 0 && length % 4 == 0 && offset <= d->length && length <= d->length - offset;
 }
 
-/* True if the memory exists. It is then not freed before vm_hazard_end: another process that shares
- * it may free it (ibv_import_dm(3)). */
+/* Return whether the memory exists, and keep it from being freed until vm_hazard_end. (Another process that shares it
+ * may free it, ibv_import_dm(3).) */
 static bool hold(const struct va_dm *d, uint64_t **hazard)
 {
     struct softib_dm *s = vm_number_hold(&va_engine.w, d->dm.handle, hazard);
@@ -54,7 +54,7 @@ static int dm_from(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
     return 0;
 }
 
-/* The memory begins at a page boundary, because addresses in its regions do. */
+/* Allocate the memory. It begins at a page boundary, because the regions in it must. */
 static bool make(struct va_dm *d, size_t length)
 {
     struct vm_heap *w = &va_engine.w;
@@ -95,7 +95,8 @@ struct ibv_dm *va_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
     return &d->dm;
 }
 
-/* Freeing it frees it for all processes (the man page); refused while regions of it are registered. */
+/* If the importer frees the memory, it is freed for all processes (see the man page). This is refused while regions of
+ * it are registered. */
 VA_EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
     uint64_t *hazard;
@@ -120,7 +121,7 @@ VA_EXPORT void ibv_unimport_dm(struct ibv_dm *dm)
     free(dm);
 }
 
-/* Return whether live processes have regions of it. */
+/* Return whether live processes have regions of the device memory. */
 static bool has_regions(uint32_t handle)
 {
     struct vm_heap *w = &va_engine.w;
@@ -146,14 +147,14 @@ int va_free_dm(struct ibv_dm *dm)
     uint64_t *hazard, *number = vm_number(&va_engine.w, dm->handle), named = __atomic_load_n(number, __ATOMIC_ACQUIRE);
 
     if (!hold(d, &hazard))
-        return errno = ENOENT; /* another process freed itfreed it */
+        return errno = ENOENT; /* another process freed it */
     vm_hazard_end(hazard);
     if (has_regions(dm->handle))
         return errno = EBUSY;
     vm_number_give(&va_engine.w, dm->handle); /* first: so a concurrent registration sees it, or is seen here */
     if (has_regions(dm->handle)) {
-        uint64_t free_number = 0; /* another object may have the number now; then the memory is freed with its
-                                   * process */
+        uint64_t free_number = 0; /* another object may have the number now; then the memory is freed when its process
+                                   * ends */
 
         __atomic_compare_exchange_n(number, &free_number, named, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
         return errno = EBUSY;
@@ -184,7 +185,7 @@ struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offse
         return NULL;
     mr->addr = NULL;
     __atomic_store_n(&vm_key(&va_engine.w, mr->lkey)->qpn, dm->handle, __ATOMIC_SEQ_CST);
-    if (!hold(d, &hazard)) { /* another process freed itfreed it */
+    if (!hold(d, &hazard)) { /* another process freed it */
         ibv_dereg_mr(mr);
         errno = EINVAL;
         return NULL;

@@ -74,7 +74,8 @@ int va_dealloc_td(struct ibv_td *td)
     return 0;
 }
 
-/* Another handle of this process to the same domain, imported by the descriptor of another process. */
+/* Return another handle of this process for a domain that another process created; the process shares its device
+ * descriptor. */
 VA_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
     bool given = handle && handle <= __atomic_load_n(&vm_head(&va_engine.w)->domain_next, __ATOMIC_RELAXED);
@@ -97,7 +98,7 @@ void va_pd_leave(struct va_pd *p)
         free(p);
 }
 
-/* Objects created with the domain may outlive this handle, and access it when they are destroyed. */
+/* Objects created with the domain may outlive this handle, and use the domain when they are destroyed. */
 VA_EXPORT void ibv_unimport_pd(struct ibv_pd *pd)
 {
     va_pd_leave(va_pd(pd));
@@ -283,8 +284,8 @@ VA_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
  * the region may deregister it for all (dereg_mr). After that no process copies with it; requests of the other processes
  * fail as with a wrong key, and they can only unimport it (see the man page).
  */
-/* Refused for device memory of a third process: deregistration would have to wait for two
- * processes. */
+/* Return whether the region is in device memory that a third process allocated. Its import is refused, because
+ * deregistration would have to wait for two processes. */
 static bool is_borrowed(const struct softib_key *k)
 {
     return k->qpn && vm_number_process(__atomic_load_n(vm_number(&va_engine.w, k->qpn), __ATOMIC_ACQUIRE)) != k->process;

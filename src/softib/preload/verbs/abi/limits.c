@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* QP and SRQ numbers wrap at a million; all other objects are limited by the memory of the process. */
+/* QPs and SRQs are limited because their numbers wrap at a million. All other objects are limited by the memory of the
+ * process. */
 static const uint32_t most[VA_KINDS] = {
     [VA_AH] = 1 << 18, [VA_CQ] = 1 << 18, [VA_MR] = 1 << 20, [VA_MW] = 1 << 20, [VA_PD] = 1 << 20, [VA_QP] = 1 << 18,
     [VA_SRQ] = 1 << 18,

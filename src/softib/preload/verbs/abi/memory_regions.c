@@ -56,8 +56,8 @@ static struct mapped_range look(uint64_t from, uint64_t to)
     return g;
 }
 
-/* SOFTIB_REMAP=0: private memory stays private; =1: it moves to a shared file, even if I/O of the
- * program could be in flight to it. */
+/* SOFTIB_REMAP=0: private memory stays private. SOFTIB_REMAP=1: it is moved to a shared file, even if I/O of the
+ * program to this memory could be in flight. */
 static enum vm_moves moves(void)
 {
     const char *value = getenv("SOFTIB_REMAP");
@@ -219,11 +219,12 @@ VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
     }
     ((struct va_mr *)mr)->mapped = mapped;
     ((struct va_mr *)mr)->mapped_n = offset - from + length;
-    mr->addr = (void *)(uintptr_t)offset; /* the error of libibverbs */
+    mr->addr = (void *)(uintptr_t)offset; /* libibverbs has this error, too */
     return mr;
 }
 
-/* Any address, for local use alone (engine/keys.c): no R_Key, and windows and new registrations are refused. */
+/* Register null memory (engine/keys.c): any address is valid, for local use only. It has no R_Key; windows and rereg_mr
+ * are refused. */
 struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd)
 {
     struct ibv_mr *mr = va_make_mr(pd, NULL, 0, 0, IBV_ACCESS_LOCAL_WRITE);
@@ -245,7 +246,7 @@ static bool take_away(struct softib_key *k, uint32_t key)
     return __atomic_compare_exchange_n(&k->key, &key, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* Wait until no copy uses it, and free its entry. */
+/* Wait until no copy uses the key, and free its entry. */
 void va_free_key(struct softib_key *k)
 {
     ve_quiesce(&va_engine);
@@ -253,7 +254,7 @@ void va_free_key(struct softib_key *k)
     vm_key_left(&va_engine.w, k);
 }
 
-/* The same for a region of `owner`; it also waits for the owner's own requests. If the owner is dead the daemon
+/* Do this for a region of process `owner`, and also wait for that process's requests. If the owner is dead, the daemon
  * frees the entry. */
 static void free_key_of(struct softib_key *k, uint16_t owner)
 {

@@ -43,7 +43,7 @@ int va_dealloc_mw(struct ibv_mw *mw)
 {
     struct softib_key *k = vm_key(&va_engine.w, mw->handle);
 
-    k->file = 0; /* the region's */
+    k->file = 0; /* the file is the region's */
     if (k->length && k->users)
         __atomic_fetch_sub(&vm_key(&va_engine.w, k->users)->users, 1, __ATOMIC_RELEASE);
     k->users = 0;

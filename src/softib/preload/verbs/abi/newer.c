@@ -35,7 +35,8 @@ struct ibv_mr *va_reg_mr_ex(struct ibv_pd *pd, struct mr_init_attr *attr)
         return NULL;
     }
     if ((mask & MASK_FD) == (mask & MASK_ADDR) << 1 || (mask & MASK_FD_OFFSET && !(mask & MASK_FD)) ||
-        (mask & MASK_FD && !(mask & MASK_IOVA && mask & MASK_FD_OFFSET))) { /* one of address and complete descriptor */
+        (mask & MASK_FD && !(mask & MASK_IOVA && mask & MASK_FD_OFFSET))) { /* either the address, or the descriptor
+                                                                             * with all its fields */
         errno = EINVAL;
         return NULL;
     }

@@ -108,7 +108,7 @@ int va_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
     return error;
 }
 
-/* Requests posted after the QP failed are flushed as well. */
+/* Flush the requests that were posted after the QP had failed. */
 static void flush(struct ve_qp *q)
 {
     vm_lock(&q->e->w, &q->s->lock);
@@ -164,7 +164,7 @@ int va_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
         ve_strict_no_place("ibv_post_recv", qp->qp_num, s->rq_size, s->rq_tail - s->rq_head);
     else if (error && ve_is_strict())
         ve_warn("ibv_post_recv: QP %u is in RESET, or a receive has more SGEs than the %u of max_recv_sge", qp->qp_num, s->rq_sges);
-    va_wake_waiter(&s->waiter); /* after a barrier, which is also needed before the state is read */
+    va_wake_waiter(&s->waiter); /* it begins with a barrier, which the read of the state below needs as well */
     if (__atomic_load_n(&s->state, __ATOMIC_ACQUIRE) == IBV_QPS_ERR)
         flush(&v->q);
     return error;

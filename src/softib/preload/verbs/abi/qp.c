@@ -26,7 +26,7 @@ static bool possible_flags(const struct ibv_qp_init_attr_ex *a)
     return !a->create_flags || (a->qp_type == IBV_QPT_UD && a->create_flags == IBV_QP_CREATE_BLOCK_SELF_MCAST_LB);
 }
 
-/* 0, EINVAL or EOPNOTSUPP. */
+/* Check the attributes of a new QP. Return 0, EINVAL or EOPNOTSUPP. */
 static int check_init(const struct ibv_qp_init_attr_ex *a)
 {
     const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
@@ -236,16 +236,16 @@ static void end(struct va_qp *v)
     if (ve_is_strict())
         ve_strict_destroyed(q);
     if (last) {
-        ve_modify(q, &reset, IBV_QP_STATE); /* no thread posts any more; its completions are purged */
+        ve_modify(q, &reset, IBV_QP_STATE); /* after this no thread can post, and the QP's completions are purged */
         vm_number_give(&va_engine.w, q->s->qpn);
     } else if (q->s->process == va_engine.w.process) {
-        q->s->user = 0; /* its events have no receiver any more */
+        q->s->user = 0; /* no one receives its events any more */
     }
     ve_unlist(q);
     ve_quiesce_drop(q);
     vm_quiesce(&va_engine.w);
     if (q->send_cq)
-        ve_purge(q->e, q->send_cq, q->s->qpn); /* completions of a thread that was just raising one */
+        ve_purge(q->e, q->send_cq, q->s->qpn); /* completions that another thread added meanwhile */
     if (q->s->recv_cq)
         ve_purge(q->e, q->s->recv_cq, q->s->qpn);
     va_dismiss(q);

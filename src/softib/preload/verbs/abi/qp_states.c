@@ -7,8 +7,9 @@
 #include <errno.h>
 
 /*
- * struct ibv_qp's `state` is the state that the application last set or queried: libibverbs writes it only in these
- * two calls (libibverbs/verbs.c), and programs compare it to find out whether they or a failure changed the QP.
+ * `state` of struct ibv_qp is the state that the application last set or queried, as libibverbs writes it only in these
+ * two calls (libibverbs/verbs.c). Programs compare it with the queried state to find out whether a failure changed the
+ * QP.
  */
 
 static struct ve_qp *real(struct ibv_qp *qp)
@@ -18,8 +19,8 @@ static struct ve_qp *real(struct ibv_qp *qp)
     return v->root ? &v->root->q : &v->q;
 }
 
-/* Attributes of the half that an XRC QP does not have are dropped, as in the kernel's verbs;
- * programs rely on it (uverbs_cmd.c). */
+/* Return `mask` without the attributes of the half (send or receive) that an XRC QP does not have. The kernel ignores
+ * these too (uverbs_cmd.c), and programs rely on it. */
 static int of_the_half(enum ibv_qp_type type, int mask)
 {
     if (type == IBV_QPT_XRC_SEND)
@@ -45,7 +46,7 @@ VA_EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 
     ve_spin_lock(&q->lock);
     ve_catch_up(q);
-    if (mask & IBV_QP_STATE) /* the rest is available and always returned */
+    if (mask & IBV_QP_STATE) /* all other attributes are returned even if they are not in the mask */
         qp->state = q->state;
     *attr = q->attr;
     attr->qp_state = attr->cur_qp_state = q->state;

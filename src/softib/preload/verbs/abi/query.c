@@ -108,7 +108,7 @@ int va_query_port(struct ibv_context *context, uint8_t portnum, struct ibv_port_
 
 VA_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t portnum, struct _compat_ibv_port_attr *attr)
 {
-    /* The layout before port_cap_flags2, for which the symbol was versioned. */
+    /* Programs linked with the older version of this symbol have a structure that ends before port_cap_flags2. */
     return va_query_port(context, portnum, (struct ibv_port_attr *)attr, offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 

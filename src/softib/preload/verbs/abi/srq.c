@@ -1,4 +1,4 @@
-/* Shared receive queues. For XRC domains, whose SRQs are addressed by number, see xrc.c. */
+/* Shared receive queues. XRC domains, whose SRQs are addressed by number, are in xrc.c. */
 #include "abi.h"
 #include "../engine/queue_pair/strict.h"
 #include "../memory/hazards.h"

@@ -1,4 +1,5 @@
-/* Tag matching: the list of an SRQ, as its owner changes it (ibv_post_srq_ops(3)). How messages match: engine/tag_matching/tag_matching.c. */
+/* Tag matching: the owner's changes to the list of an SRQ (ibv_post_srq_ops(3)). The matching itself is in
+ * engine/tag_matching/tag_matching.c. */
 #include "abi.h"
 #include "../engine/completion/complete.h"
 #include "../engine/tag_matching/tag_matching.h"
@@ -46,8 +47,8 @@ void va_free_tags(struct softib_srq *s)
 
 /* -- the list; the SRQ is locked -- */
 
-/* Compact the list over taken entries. Only the owner does this, so no other process can die in the
- * middle of it. */
+/* Move the remaining entries over those that messages have taken. Only the owner does this, so no other process can die
+ * in the middle of it. */
 static void compact(struct softib_tags *tags)
 {
     size_t octets = sizeof(struct softib_tag) + tags->sges * sizeof(struct softib_sge);
@@ -96,7 +97,7 @@ static int add(struct softib_tags *tags, struct ibv_ops_wr *wr)
     return 0;
 }
 
-/* False: a message took the entry first. */
+/* Remove an entry from the list. False: a message took the entry first. */
 static bool delete(struct softib_tags *tags, uint32_t handle)
 {
     for (uint32_t i = tags->head; i != tags->tail; i++) {
@@ -110,7 +111,7 @@ static bool delete(struct softib_tags *tags, uint32_t handle)
     return false;
 }
 
-/* When the owner has seen all unexpected messages, all entries match. */
+/* If the owner has seen all unexpected messages, make all entries match. */
 static bool synchronized(struct softib_srq *s, struct softib_tags *tags, const struct ibv_ops_wr *wr)
 {
     if (wr->flags & IBV_OPS_TM_SYNC || wr->opcode == IBV_WR_TAG_SYNC)

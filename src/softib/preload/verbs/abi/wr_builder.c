@@ -10,8 +10,8 @@
 struct builder {
     struct ve_wr *wrs;
     uint32_t n, room;
-    struct ibv_sge *sges;           /* q->max_sges for each */
-    char *data;                     /* q->max_inline, or 8 of an atomic write, for each */
+    struct ibv_sge *sges;           /* q->max_sges for each request */
+    char *data;                     /* for each request q->max_inline bytes, or the 8 of an atomic write */
     int error;                      /* first error; wr_complete returns it */
 };
 
@@ -35,7 +35,7 @@ static void start(struct ibv_qp_ex *ex)
     b->error = 0;
 }
 
-/* Begin another request; this completes the one before. NULL: no room. */
+/* Begin another request, which ends the previous one. NULL: the queue is full. */
 static struct ve_wr *add(struct ibv_qp_ex *ex, uint32_t opcode)
 {
     struct ve_qp *q = qp_of(ex);

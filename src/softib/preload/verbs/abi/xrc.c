@@ -50,7 +50,7 @@ int va_close_xrcd(struct ibv_xrcd *xrcd)
 }
 
 /* Handles of XRC targets (ibv_open_qp(3)). */
-/* The part that belongs to a single handle. */
+/* Return a new handle of the QP `root`: only the data that each handle has separately. */
 static struct va_qp *handle_of(struct ibv_context *context, const struct ibv_qp_open_attr *attr, struct va_qp *root,
                                struct softib_qp *s)
 {
@@ -76,7 +76,7 @@ static struct va_qp *handle_of(struct ibv_context *context, const struct ibv_qp_
     return v;
 }
 
-/* Count one more process that has it open. False: the last one has just closed it. */
+/* Count another process that has the QP open. False: the last such process has just closed it. */
 static bool join(struct softib_qp *s)
 {
     uint16_t n = __atomic_load_n(&s->handles, __ATOMIC_ACQUIRE);
@@ -86,7 +86,7 @@ static bool join(struct softib_qp *s)
     return n;
 }
 
-/* Open an XRC target of this process or of another: each handle keeps it alive (ibv_open_qp(3)). */
+/* Open an XRC target that this or another process created. Each handle keeps the target alive (ibv_open_qp(3)). */
 struct ibv_qp *va_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
     const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;

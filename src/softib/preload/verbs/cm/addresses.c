@@ -1,5 +1,4 @@
-/* Address commands: bind an id, resolve an address, resolve the route (rules of the kernel's ucma
- * and rdma_cm). */
+/* Address commands: bind an id, resolve an address, resolve the route (as the kernel's ucma and rdma_cm do). */
 #include "cm.h"
 
 #include <errno.h>

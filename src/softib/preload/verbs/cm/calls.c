@@ -45,7 +45,7 @@ const struct cm_real *cm_real(void)
     return &found;
 }
 
-/* The device, or the path to which libsoftib-umad.so redirects it. */
+/* Return whether `path` is the device, or the path to which libsoftib-umad.so redirects it. */
 static bool is_device(const char *path)
 {
     const char *view = getenv("SOFTIB_VIEW");

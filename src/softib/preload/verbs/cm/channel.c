@@ -64,7 +64,7 @@ int cm_open(int flags)
 static void forget(struct cm_channel *channel)
 {
     for (struct cm_id *id = cm_next_of(channel, NULL); id; id = cm_next_of(channel, id))
-        cm_free(id); /* the daemon destroys them when it sees the connection closed */
+        cm_free(id); /* the daemon destroys the channel's ids when the connection closes */
     channel->next = spare;
     spare = channel;
 }
@@ -122,8 +122,8 @@ int cm_take(struct cm_channel *channel, int fd, struct softib_cm_reply *event)
     return 0;
 }
 
-/* Put events back at the end of a channel's queue: the daemon sends them again, since the process cannot. They are
- * in the queue when this returns. */
+/* Put an event back at the end of a channel's queue. Only the daemon can write to the queue, so it sends the event
+ * again; the event is in the queue when this function returns. */
 static void post(const struct softib_cm_reply *event, uint32_t channel)
 {
     struct {

@@ -28,7 +28,7 @@ struct cm_channel {
     struct cm_channel *next; /* next in the list of closed ones */
     int fd;                  /* one of its descriptors */
     int users;               /* open descriptors in this process */
-    uint32_t number;         /* the daemon's */
+    uint32_t number;         /* the daemon's number of the channel */
     uint32_t generation;     /* number of its connection to the daemon */
 };
 
@@ -59,9 +59,10 @@ void cm_lock(void);
 void cm_unlock(void);
 
 /* link.c */
-/* Send `question`; if `answer` is not NULL, wait for it. Returns 0 or -errno (also of the daemon). */
+/* Send `question`; if `answer` is not NULL, wait for the answer. Return 0, or -errno of this process or of the
+ * daemon. */
 int cm_ask(struct softib_cm_ask *question, struct softib_cm_reply *answer);
-/* The same with data after the question: `octets` bytes in all. */
+/* Like cm_ask, with data after the question; question and data have `octets` bytes. */
 int cm_ask_more(struct softib_cm_ask *question, size_t octets, struct softib_cm_reply *answer);
 /* Open a connection that receives the events of a channel; -errno. */
 int cm_connect_channel(struct cm_channel *channel);
@@ -70,7 +71,7 @@ uint32_t cm_generation(void);
 
 /* ids.c */
 struct cm_id *cm_create(struct cm_channel *channel, uint32_t number); /* number 0: a new one; NULL: out of memory */
-struct cm_id *cm_find(struct cm_channel *channel, uint32_t handle);   /* look up an id; NULL: not of this channel */
+struct cm_id *cm_find(struct cm_channel *channel, uint32_t handle);   /* NULL: the channel has no such id */
 struct cm_id *cm_find_membership(struct cm_channel *channel, uint32_t handle);
 struct cm_id *cm_by_number(uint32_t number);
 struct cm_id *cm_next_of(struct cm_channel *channel, struct cm_id *after);
@@ -81,7 +82,7 @@ struct cm_channel *cm_channel_of(int fd);
 int cm_open(int flags);
 void cm_close(int fd);
 void cm_dup(int from, int to);
-/* The next event; 0, -EAGAIN, or -EIO when the daemon has ended. */
+/* Read the next event. Return 0, -EAGAIN, or -EIO if the daemon has ended. */
 int cm_take(struct cm_channel *channel, int fd, struct softib_cm_reply *event);
 /* Drop all pending events of `id`, or move them to channel `to`. */
 void cm_sweep(struct cm_id *id, uint32_t sent, struct cm_channel *to);
@@ -93,14 +94,14 @@ int cm_put(uint64_t to, const void *from, size_t octets);
 /* commands.c */
 ssize_t cm_write(struct cm_channel *channel, int fd, const void *buffer, size_t count);
 void cm_fill(struct cm_id *id, struct softib_cm_ask *question, uint32_t op);
-/* cm_ask, which also creates the id in the daemon. */
+/* Like cm_ask; first create the id in the daemon, if it does not exist there. */
 int cm_ask_about(struct cm_id *id, struct softib_cm_ask *question, struct softib_cm_reply *answer);
 
 /* Linux' rdma_ucm_write_cm_event, which older headers lack. */
 enum { CM_WRITE_EVENT = RDMA_USER_CM_CMD_JOIN_MCAST + 2 };
 struct cm_written_event {
     uint32_t id, reserved, event, status;
-    uint8_t argument[8]; /* of the two events that a program may write */
+    uint8_t argument[8]; /* argument of the two events that a program may write */
 };
 
 /* Arguments of a command handler: its channel, the command (zero-padded), and the room for the

@@ -1,6 +1,5 @@
-/* The commands that a program writes to the device (linux/rdma_user_cm.h, ABI 4): the requirements
- * of each, and the life cycle of an id. The rules are those of the kernel's ucma and rdma_cm.
- * Addresses: addresses.c; connections: connections.c. */
+/* The commands that a program writes to the device (linux/rdma_user_cm.h, ABI 4): the conditions of each command, and
+ * the life cycle of an id, as in the kernel's ucma and rdma_cm. Addresses: addresses.c; connections: connections.c. */
 #include "cm.h"
 
 #include <errno.h>
@@ -129,7 +128,7 @@ static int run(struct cm_channel *channel, int fd, const void *buffer, size_t co
         return -EFAULT;
     struct cm_call call = { channel, fd, &command, in, head.out };
     if (head.cmd == RDMA_USER_CM_CMD_GET_EVENT)
-        return cm_get_event(&call); /* the function waits, and takes the lock itself */
+        return cm_get_event(&call); /* cm_get_event may wait, so it takes the lock itself */
     cm_lock();
     int error = channel->generation == cm_generation() ? commands[head.cmd].function(&call) : -EIO;
     cm_unlock();

@@ -1,12 +1,11 @@
-/* Connection commands: listen, connect, accept, reject, disconnect (rules of the kernel's ucma and
- * rdma_cm). */
+/* Connection commands: listen, connect, accept, reject, disconnect (as the kernel's ucma and rdma_cm do). */
 #include "cm.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Private data of the consumer that fits after the CMA header of 36 bytes (IBA annex A11), and into
- * the other messages (IBA 12.6: REQ 92, REP 196, REJ 148, SIDR_REQ 216, SIDR_REP 136). */
+/* Room for the consumer's private data: in the REQ and SIDR_REQ after the CMA header of 36 bytes (IBA annex A11), and
+ * in the other messages (IBA 12.6: REQ 92, REP 196, REJ 148, SIDR_REQ 216, SIDR_REP 136). */
 enum { CMA_HEAD = 36, REQ_ROOM = 92, REP_ROOM = 196, REJ_ROOM = 148, SIDR_REQ_ROOM = 216, SIDR_REP_ROOM = 136 };
 enum { REJ_CONSUMER = 28, REJ_VENDOR_OPTION = 35, MOST_BACKLOG = 1024, FAMILY_IB = 27, EVENT_COMM_EST = 4 };
 
@@ -93,7 +92,7 @@ int cm_accept(struct cm_call *call)
         uint8_t retry_count = id->retry_count;
         id->uid = c->uid;
         copy_param(id, &c->conn_param, &question);
-        id->retry_count = retry_count; /* the request has the retry count of this side */
+        id->retry_count = retry_count; /* the request contained the retry count for this side */
         question.ece_vendor = c->ece.vendor_id;
         question.ece_options = c->ece.attr_mod;
         id->accepted = true;

@@ -1,4 +1,4 @@
-/* GET_EVENT: messages of the daemon become events of the ABI and update the id. */
+/* GET_EVENT: convert messages of the daemon to events of the ABI, and update the ids. */
 #include "cm.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ static bool is_multicast(const struct softib_cm_reply *e)
     return e->event == CM_MULTICAST_JOIN || e->event == CM_MULTICAST_ERROR;
 }
 
-/* A program queues an event on its own id: librdmacm's rdma_write_cm_event and rdma_resolve_addrinfo. */
+/* Queue an event that the program raises on its own id: librdmacm's rdma_write_cm_event and rdma_resolve_addrinfo. */
 int cm_write_event(struct cm_call *call)
 {
     const struct cm_written_event *c = call->command;

@@ -1,5 +1,5 @@
-/* The ids of this process, by handle. Entries are reused at once, handles as late as possible, so
- * that a destroyed handle is an error and not another id. */
+/* The ids of this process, by handle. Entries are reused at once, handles as late as possible, so that a call with a
+ * destroyed handle fails and does not use another id. */
 #include "cm.h"
 
 #include <pthread.h>
@@ -36,7 +36,7 @@ void cm_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Below `used`. */
+/* Return the entry of a handle; `handle` is less than `used`. */
 static struct cm_id *place(uint32_t handle)
 {
     return &blocks[handle / BLOCK][handle % BLOCK];

@@ -1,6 +1,6 @@
 /*
  * getifaddrs with an interface ib0, ib1 .. for each address of the host's HCA ports
- * (SOFTIB_ADDRESSES), as IPoIB gives one on hardware: libfabric reads its addresses from this list.
+ * (SOFTIB_ADDRESSES), like the interfaces of IPoIB on hardware: libfabric reads its addresses from this list.
  * The addresses actually belong to the loopback interface.
  */
 #include "cm.h"
@@ -50,7 +50,7 @@ static struct interface *interfaces(unsigned *n)
         struct in_addr address;
 
         if (inet_pton(AF_INET, word, &address) != 1 || ntohl(address.s_addr) >> 24 != IN_LOOPBACKNET)
-            continue; /* of the interface that softib run --net created: already in the list */
+            continue; /* address of an interface that softib run --net created: already in the list */
         of_port(&all[*n], *n, address);
         if (*n)
             all[*n - 1].entry.ifa_next = &all[*n].entry;
@@ -92,7 +92,7 @@ PUBLIC void freeifaddrs(struct ifaddrs *list)
     for (struct ifaddrs **end = &list; *end; end = &(*end)->ifa_next) {
         if (!is_ours(*end))
             continue;
-        free(*end); /* the block */
+        free(*end); /* the block of softib's entries */
         *end = NULL;
         break;
     }

@@ -124,7 +124,7 @@ static int set_id_option(struct cm_id *id, uint32_t name, const uint8_t *value, 
     return -ENOSYS;
 }
 
-/* A path that the program supplies: the route is resolved with it. */
+/* Resolve the route with a path that the program supplies. */
 static int set_path(struct cm_id *id, const uint8_t *value, size_t length)
 {
     const struct ib_path_rec_data *path = (const void *)value;

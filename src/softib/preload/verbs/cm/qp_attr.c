@@ -55,7 +55,8 @@ static int to_rtr(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
     return 0;
 }
 
-/* Twice the path's life time and the answering adapter's delay, as an exponent (IBA 12.7.34). */
+/* Return the ACK timeout as an exponent: twice the path's life time plus the answering adapter's delay (IBA
+ * 12.7.34). */
 static uint8_t ack_timeout(uint8_t life_time)
 {
     uint8_t there_and_back = (uint8_t)(life_time + 1), t;

@@ -29,7 +29,8 @@ static size_t address_size(const uint8_t *address)
     return 0;
 }
 
-/* In host order, as the kernel returns it here (path records have it in network order). */
+/* Return the P_Key in host order, as the kernel's answer to this query has it (path records have it in network
+ * order). */
 static uint16_t wire_pkey(uint16_t pkey)
 {
     return htobe16(pkey);

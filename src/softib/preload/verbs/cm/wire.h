@@ -5,15 +5,15 @@
  * The daemon listens on the SOCK_SEQPACKET socket `rdma_cm` in the fabric's directory. Every connection starts with a
  * softib_cm_hello, which gets one softib_cm_reply (`error`, `number`).
  *
- * - PROCESS: one per process. Afterwards each message is a softib_cm_ask; those whose `answer` is 1 get one
- *   softib_cm_reply. Closing it, or dying, destroys all its ids.
- * - CHANNEL: one for each open /dev/infiniband/rdma_cm; the program's descriptor is this
- *   connection, so poll, epoll, fcntl, dup and close work without interposition. The daemon sends
- *   the events of its ids: a softib_cm_reply each.
+ * - PROCESS: one connection per process. Afterwards each message is a softib_cm_ask; those whose `answer` is 1 get one
+ *   softib_cm_reply. When the connection is closed, all ids of the process are destroyed.
+ * - CHANNEL: one connection for each open /dev/infiniband/rdma_cm; the program's descriptor is this
+ *   connection, so poll, epoll, fcntl, dup and close work without interposition. The daemon sends each event of the
+ *   channel's ids as a softib_cm_reply.
  *
- * `number` names an id or a multicast membership. The process uses numbers below SOFTIB_CM_CHILD for what it creates;
- * the daemon numbers the ids of connection requests above that. Integers are the machine's own; GIDs, paths and socket
- * addresses are as on the wire.
+ * `number` names an id or a multicast membership. Ids and memberships that the process creates have numbers below
+ * SOFTIB_CM_CHILD; the daemon gives the ids of connection requests higher numbers. Integers have the machine's byte
+ * order; GIDs, paths and socket addresses are as on the wire.
  */
 #ifndef SOFTIB_CM_WIRE_H
 #define SOFTIB_CM_WIRE_H

@@ -52,7 +52,7 @@ DL_EXPORT const char *ibv_wc_status_str(enum ibv_wc_status status)
     return TEXT(texts, (int)status);
 }
 
-/* Private export since rdma-core 53. */
+/* rdma-core has exported this privately since version 53. */
 const char *dl_wr_opcode_str(int opcode) DL_EXPORTED_AS(ibv_wr_opcode_str);
 
 const char *dl_wr_opcode_str(int opcode)

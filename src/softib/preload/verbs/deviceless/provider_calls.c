@@ -1,7 +1,8 @@
 /*
- * Functions that libibverbs exports only for its providers (libmlx5, libefa …): IBVERBS_PRIVATE_*, whose number changes
- * with them. This library replaces libibverbs, so programs that link to a provider, or open one, need them. No provider
- * has a device here: its registration is accepted and ignored, and functions that need a kernel fail with ENOSYS.
+ * Functions that libibverbs exports only for its providers (libmlx5, libefa …): the symbol versions IBVERBS_PRIVATE_*,
+ * whose number changes with these functions. This library replaces libibverbs, so programs that link to a provider, or
+ * open one, need them. No provider has a device here: its registration is accepted and ignored, and functions that need
+ * a kernel fail with ENOSYS.
  *
  * The symbols are unversioned: the loader accepts an unversioned symbol for any version, so one
  * library serves the providers of every rdma-core.

@@ -73,7 +73,7 @@ static bool has_blocks(void)
 }
 #endif
 
-/* All but the last bytes of a message. */
+/* Write all but the last bytes of a message. Return the position in `from` after them. */
 static const char *place_most(char **to, const char *from, uint64_t n)
 {
     uint64_t head = -(uintptr_t)*to % 8;
@@ -162,8 +162,8 @@ static unsigned parts_there(struct iovec *there, const struct ve_part *parts, un
     return t;
 }
 
-/* Return whether the pid of `process` (same PID namespace) still belongs to it. Checked once per
- * millisecond: no pid is reused sooner. */
+/* Return whether the pid of `process` (same PID namespace) still belongs to it. The result is cached for a millisecond,
+ * since no pid is reused sooner. */
 static bool is_still(struct ve_engine *e, uint32_t process)
 {
     static uint64_t checked[256]; /* milliseconds << 16 | process */
@@ -218,7 +218,7 @@ static int copy_there(struct ve_engine *e, uint32_t process, const struct ve_par
     return 0;
 }
 
-/* Copy one part of any process; the owner of an imported key is held meanwhile. */
+/* Copy one part, whichever process owns it; during the copy the owner of an imported key is held. */
 static int copy_one(struct ve_engine *e, const struct ve_part *part, const struct iovec *iov, unsigned iov_n, bool put)
 {
     uint64_t *hazard;

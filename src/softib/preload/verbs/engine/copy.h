@@ -7,8 +7,8 @@
 
 #include "engine.h"
 
-struct ve_part { /* address in the process */
-    uint64_t address;               /* there */
+struct ve_part { /* a part of a process's memory */
+    uint64_t address;               /* address in that process */
     char *here;                     /* the same memory mapped in this process; NULL if not mapped */
     uint64_t length;
     uint32_t process;               /* owner: differs from the requested process if the key was imported */
@@ -16,12 +16,12 @@ struct ve_part { /* address in the process */
     uint64_t version;               /* of that key */
 };
 
-/* Copies between memory of this process and parts of `process`. 0, -EFAULT, -ESRCH, -EAGAIN, -EXDEV. */
+/* Copy between memory of this process and parts of `process`. Return 0, -EFAULT, -ESRCH, -EAGAIN or -EXDEV. */
 int ve_put(struct ve_engine *e, uint32_t process, const struct ve_part *to, unsigned to_n, const struct iovec *from,
            unsigned from_n);
 int ve_get(struct ve_engine *e, uint32_t process, const struct ve_part *from, unsigned from_n, const struct iovec *to,
            unsigned to_n);
-/* Placement: ascending, the last 8 bytes by one release store. */
+/* Write `n` bytes in ascending order, the last 8 with one release store. */
 void ve_place(char *to, const char *from, uint64_t n);
 
 #endif

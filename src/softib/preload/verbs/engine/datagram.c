@@ -38,7 +38,8 @@ static void fill_ipv4(const struct ve_ah *ah, uint16_t length, const uint8_t sgi
     memcpy(grh + GRH - sizeof ip, &ip, sizeof ip);
 }
 
-/* On Ethernet, mlx5 reports the kind of network header in the field of the SL, where UCX reads it. */
+/* Return the SL of a completion. On Ethernet this field has the kind of network header, as in mlx5, and UCX reads
+ * it. */
 static uint8_t sl_of(const struct ve_ah *ah)
 {
     enum { ROCE_V1, ROCE_V2_IPV6, ROCE_V2_IPV4 }; /* as in mlx5's completions */
@@ -50,7 +51,7 @@ static uint8_t sl_of(const struct ve_ah *ah)
     return !sv_roce_is_v2(ah->attr.grh.sgid_index) ? ROCE_V1 : sv_gid_is_ipv4(sgid) ? ROCE_V2_IPV4 : ROCE_V2_IPV6;
 }
 
-/* Write the GRH as received (8.3). Without a GRH, the 40 bytes are undefined. */
+/* Write the GRH that the receiver gets (8.3). Without a GRH, the 40 bytes are undefined. */
 static void fill_grh(const struct ve_ah *ah, uint64_t payload, char grh[GRH])
 {
     const struct ibv_global_route *route = &ah->attr.grh;
@@ -133,7 +134,7 @@ static void arrive(struct ve_qp *q, const struct ve_wr *wr, struct softib_qp *pe
         vm_unlock(&srq->lock);
 }
 
-/* Look up the QP, and make the checks of its port (9.6.1). */
+/* Look up the QP, and do the checks of its port (9.6.1). */
 static void to_qp(struct ve_qp *q, const struct ve_wr *wr, uint32_t qpn, uint32_t port, const struct iovec *iov, unsigned n,
                   uint64_t length)
 {

@@ -1,4 +1,4 @@
-/* Lookup of keys: the memory that each gives access to. */
+/* Lookup of keys: find the memory to which a key gives access. */
 #include "keys.h"
 #include "../memory/hazards.h"
 #include "../memory/heap/key_table.h"
@@ -25,8 +25,9 @@ static char *here_too(struct vm_heap *w, const struct softib_key *k, uint32_t ke
 }
 
 /*
- * A region of device memory that another process created: it is freed with that process. The process is held like the
- * owner of an imported region (the daemon empties such regions when the owner dies). False: the owner is dead.
+ * Resolve a region of device memory that another process allocated. The memory is freed when that process ends, so the
+ * process is held like the owner of an imported region (the daemon empties such regions when the owner dies). False:
+ * the owner is dead.
  */
 static bool of_device_memory(struct ve_engine *e, const struct softib_key *k, uint32_t key, struct ve_part *part)
 {
@@ -45,7 +46,8 @@ static bool of_device_memory(struct ve_engine *e, const struct softib_key *k, ui
 
 /*
  * Null memory (ibv_alloc_null_mr(3)): NULL_SIZE zero bytes for reads, and the same number for writes, all mapped to the
- * same few pages. Each process has its own null memory, and also uses it for copies of peers.
+ * same few pages. Each process has its own null memory, and also uses it when it copies to or from null memory of a
+ * peer.
  */
 #define NULL_SIZE (2ul << 30) /* the longest message */
 #define SINK_SIZE (16ul << 20)
@@ -69,7 +71,7 @@ static void make_null_memory(void)
     }
 }
 
-/* NULL: out of memory. */
+/* Return this process's null memory, for reads or for writes. NULL: out of memory. */
 static char *null_memory(bool to_write)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -92,10 +94,10 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
         return false;
     if (k->process != process && !(k->access & SOFTIB_ACCESS_IMPORTED))
         return false;
-    imported = k->process != process; /* its owner is not held here: the copy holds it (ve_hold_part) */
+    imported = k->process != process; /* its owner is not held yet; the copy will hold it (ve_hold_part) */
     process = k->process;
     if (k->kind != SOFTIB_KEY_REGION && (!qpn || (k->kind == SOFTIB_KEY_WINDOW_2 && k->qpn != qpn)))
-        return false; /* windows are for peers (10.6.7.2) */
+        return false; /* only peers can use windows (10.6.7.2) */
     room = __atomic_load_n(&k->length, __ATOMIC_RELAXED); /* read once: a window may be unbound concurrently */
     if (address < k->iova || length > room || address - k->iova > room - length)
         return false;
@@ -131,8 +133,8 @@ bool ve_hold_part(struct ve_engine *e, const struct ve_part *part, uint64_t **ha
  * -- memory windows; struct ibv_mw.handle is its permanent key, the index in the table --
  *
  * A process that looked up a window may still be copying when it is unbound. So the owner waits (vm_quiesce) before it
- * binds the entry again, and before it reports the window as unbound, that is at the completion of LOCAL_INV and binds,
- * and when the receive's completion of SEND_WITH_INV is polled.
+ * binds the entry again, and before it reports the window as unbound. It reports this with the completion of LOCAL_INV
+ * and of a bind, and for SEND_WITH_INV when the completion of the receive is polled.
  */
 
 static void unbind(struct ve_engine *e, struct softib_key *k, uint32_t next)
@@ -158,7 +160,7 @@ enum ibv_wc_status ve_bind(struct ve_qp *q, struct ibv_mw *mw, uint32_t key, con
 
     if (k->domain != q->s->domain || (mw->type == IBV_MW_TYPE_2 && k->length))
         return IBV_WC_MW_BIND_ERR;
-    if (!info->length) { /* type 1: it is unbound */
+    if (!info->length) { /* a bind of type 1 with length 0 unbinds */
         if (mw->type == IBV_MW_TYPE_2)
             return IBV_WC_MW_BIND_ERR;
         unbind(e, k, key);

@@ -1,7 +1,7 @@
 /*
- * Packets that bit errors corrupt. A receiver drops one whose CRC is wrong (IBA 7.8); a reliable requester resends it
- * and all later ones when a later packet causes a NAK (9.7.5.2.4). If it was the last packet, or if the answer was
- * lost, the requester resends when its timer expires.
+ * Packets that bit errors corrupt. A receiver drops a packet whose CRC is wrong (IBA 7.8). If a later packet arrives,
+ * the responder sends a NAK, and a reliable requester resends the dropped packet and all later ones (9.7.5.2.4). If the
+ * dropped packet was the last one, or if the answer was lost, the requester resends when its timer expires.
  */
 #include "loss.h"
 #include "queue_pair/modify.h"
@@ -29,7 +29,7 @@ static double per_packet(const struct sv_flow *flow, unsigned direction, struct 
     return flow->loss[direction][0] + flow->loss[direction][1] * octets;
 }
 
-/* One packet is corrupted, and `more` further ones in the mean: the count is rounded up or down at random. */
+/* Count 1 + `more` packets as corrupted; `more` is an expected value, and is rounded up or down at random. */
 static void corrupt(struct ve_qp *q, const struct sv_flow *flow, unsigned direction, double more)
 {
     sv_flow_corrupt(flow, direction, 1 + (uint32_t)fmin(more + roll(q), 1e9));
@@ -66,7 +66,7 @@ enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct s
         corrupt(q, &q->flow, direction, -expm1(-mean) * ((double)left - intact - 1)); /* later packets were sent as well */
         if ((uint64_t)intact == left - 1)
             return VE_TIMES_OUT; /* no later packet makes the responder send a NAK */
-        retries = intact >= 1 ? 1 : retries + 1; /* an ACK of the first ones restarts the count (9.9.2.4.1) */
+        retries = intact >= 1 ? 1 : retries + 1; /* an ACK of the packets before it restarts the count (9.9.2.4.1) */
         if (retries > q->retry_cnt)
             return VE_TIMES_OUT;
         left -= (uint64_t)intact;
@@ -92,7 +92,7 @@ struct ve_outcome ve_answer(struct ve_qp *q, struct ve_outcome outcome, struct s
     return silence();
 }
 
-/* Return whether the responder still exists. */
+/* Return whether the responder still exists, so that it can detect a duplicate. */
 static bool remembers(struct ve_qp *q)
 {
     uint64_t *hazard;

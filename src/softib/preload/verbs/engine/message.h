@@ -19,8 +19,8 @@ struct message {
     struct softib_qp *peer;
     struct softib_srq *srq;
     struct iovec iov[VE_SGES + 2];
-    uint16_t process;               /* process that owns the target memory, and the protection domain: */
-    uint32_t domain;                /* the responder's; XRC: its SRQ's */
+    uint16_t process;               /* the process that owns the target memory, */
+    uint32_t domain;                /* and the protection domain: the responder's, for XRC its SRQ's */
     unsigned iov_n;
     bool unwelcome;                 /* READ, atomic: the response is dropped here, because a local key is wrong */
     bool unexpected;                /* tag matching: the message has a tag that matches no entry */
@@ -34,7 +34,7 @@ static inline struct ve_outcome ve_lost(void)
 
 /* Called after a write to `part`: the next one may use the same target (ve_write_fast). m->peer is locked. */
 void ve_write_target_keep(struct message *m, const struct ve_part *part);
-/* Do the work of the responder's HCA: copy the bytes and complete the receive. m->peer and m->srq are locked. */
+/* Do the work of the responder's HCA: copy the data and complete the receive. m->peer and m->srq are locked. */
 struct ve_outcome ve_respond(struct message *m);
 /* Execute an atomic operation. The lock of the node makes it atomic with respect to all requests to this HCA
  * (9.4.5). */

@@ -13,7 +13,7 @@ struct ve_outcome {
     enum ibv_wc_status status;
     uint32_t byte_len;
     uint8_t rnr_timer;              /* VE_RNR: the responder's timer code */
-    bool corrupted;                   /* VE_LOST: a bit error; the timer must expire first */
+    bool corrupted;                   /* VE_LOST because of a bit error: the request is resent when the timer expires */
 };
 
 static inline struct ve_outcome ve_done(enum ibv_wc_status status)

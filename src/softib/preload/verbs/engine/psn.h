@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Packets of a message of `length` bytes, `mtu` the code of the path MTU: 1 (256) to 5 (4096 bytes). */
+/* Return the number of packets of a message of `length` bytes. `mtu` is the code of the path MTU: 1 (256) to 5 (4096
+ * bytes). */
 static inline uint32_t ve_packets_of(uint64_t length, unsigned mtu)
 {
     unsigned shift = 7u + mtu;

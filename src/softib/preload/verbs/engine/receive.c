@@ -20,8 +20,8 @@ static struct softib_receive *entry(struct ve_engine *e, uint64_t ring, uint32_t
     return (struct softib_receive *)((char *)vm_at(&e->w, ring) + place * octets);
 }
 
-/* Read the owner's cache line only when all receives seen there last are used, because the owner writes that line
- * with every posted receive. */
+/* Return whether a receive is posted. The owner writes its cache line with every receive that it posts, so the line is
+ * read only when all receives seen there last have been used. */
 static bool has_receive(uint32_t head, uint32_t *seen, const uint32_t *tail)
 {
     if (head == *seen)

@@ -1,7 +1,7 @@
 /*
  * Recording (record.h). If a call, or a gap between calls, is shorter than LONG_NS, the scheduler did not interrupt it,
- * so all of its time is CPU time; after each longer one the thread's CPU clock is read (a system call). So a spinning
- * thread takes only two reads of the processor's counter per poll.
+ * so all of its time is CPU time. After a longer call or gap, the thread's CPU clock is read (a system call). So each
+ * poll of a spinning thread costs only two reads of the processor's counter.
  */
 #include "record.h"
 
@@ -33,7 +33,7 @@ struct recorder {
     bool idle, posted;
     uint64_t now, last, compute;
     uint64_t cpu_ns, cpu_ticks; /* the thread's CPU clock, and the time of its read */
-    struct recorder *more;      /* of this process */
+    struct recorder *more;      /* next recorder of this process */
 };
 
 struct moment {
@@ -106,7 +106,8 @@ void ve_record_begin(void)
     ve_recording = true;
 }
 
-/* At exit, or when a file grows: compare both clocks over the longest interval. */
+/* Store the present moment by both clocks, at exit and when a file grows: the longer the interval, the better their
+ * comparison. */
 static void note_time(struct recorder *r)
 {
     struct moment now = both_clocks();
@@ -150,7 +151,7 @@ static bool grow(struct recorder *r)
     return true;
 }
 
-/* The first variable that is set among those of launchers, as listed in softib run. */
+/* Return the rank of this process: the first launcher's variable that is set, in the order of softib run's list. */
 static uint32_t rank_of_process(void)
 {
     const char *names = getenv("SOFTIB_RECORD_RANK_FROM");

@@ -43,7 +43,7 @@ struct softib_record_head {
     uint64_t ticks[2];          /* two moments by the counter */
     uint64_t ns[2];             /* and by CLOCK_MONOTONIC */
     uint64_t lost;              /* events for which there was no room */
-    uint64_t away;              /* ticks that the thread did not run before calls that post or begin something, except the first */
+    uint64_t away;              /* ticks without running, before calls that post or begin something, except the first */
 };
 
 struct softib_record_event {
@@ -59,12 +59,12 @@ struct softib_record_event {
 /* True if this process records its calls; set when the process joins the fabric. */
 extern bool ve_recording;
 void ve_record_begin(void);
-/* A forked child records to new files. */
+/* Called in a forked child: record to new files. */
 void ve_record_forget(void);
-/* To be called at the start and the end of a library call. `acts`: the call posts or begins something, so the
- * program was not waiting for a message; `idle`: it polled and found no completion. */
+/* Call _enter at the start of a library call and _leave at its end. `acts`: the call posts or begins something, so the
+ * program was not waiting for a message. `idle`: it polled and found no completion. */
 void ve_record_enter(bool acts);
-/* To be called when the program took completions: later events have the current time. */
+/* Call this when the program has taken completions: events recorded later have the current time. */
 void ve_record_taken(void);
 void ve_record_leave(bool idle);
 /* Record one event between ve_record_enter and the end of the call. */

@@ -66,7 +66,7 @@ static struct sv_wire_size request_size(const struct message *m)
     return sv_wire_size_of(m->kind->message, wire_flags(m), m->length, 128u << m->q->route.mtu);
 }
 
-/* Return the size of the packets that come back on success. */
+/* Return the size of the packets that the responder sends back on success. */
 static struct sv_wire_size answer_size(const struct message *m)
 {
     unsigned flags = wire_flags(m) & SV_WIRE_GRH;
@@ -84,7 +84,7 @@ static void count(struct message *m, const struct ve_outcome *outcome)
     bool right = outcome->status == IBV_WC_SUCCESS && !outcome->wait;
 
     if (outcome->wait && m->q->early)
-        return; /* checked before its timer expires: no packet has been resent on the wire yet */
+        return; /* tried before its timer has expired: no packet has been resent yet */
     sv_flow_count(flow, 0, request_size(m));
     if (flow->reason[0] != SV_OK || m->q->s->type == IBV_QPT_UC || outcome->wait == VE_LOST)
         return;
@@ -130,8 +130,8 @@ static bool accepts(struct message *m)
 }
 
 /*
- * Check that both QPs are in one partition (10.9.1.2). The port's table admitted the packet,
- * possibly through another entry. A request checked before its timer expires sends no packet.
+ * Check that both QPs are in one partition (10.9.1.2). The port's table has accepted the packet, but possibly because
+ * of another entry. A request that is tried before its timer expires sends no packet (`walked` false).
  */
 static bool in_partition(struct message *m, bool walked)
 {
@@ -174,7 +174,8 @@ static struct ve_outcome at_peer(struct message *m)
 }
 
 /*
- * Execute an XRC request. It names an SRQ, whose protection domain and process also apply to the memory (IBA A14.3.2).
+ * Execute an XRC request. It names an SRQ; the memory must belong to the SRQ's process and protection domain (IBA
+ * A14.3.2).
  */
 static struct ve_outcome at_xrc_peer(struct message *m)
 {
@@ -199,7 +200,7 @@ static struct ve_outcome at_xrc_peer(struct message *m)
 
 /*
  * The local memory of a READ or an atomic is checked when the response arrives (9.7.5.2.5 is the requester's last
- * check). So the responder gets the request, and executes an atomic, whether or not that memory is valid.
+ * check). So even if that memory is invalid, the responder gets the request, and executes an atomic.
  */
 static enum ibv_wc_status ask_in_vain(struct message *m)
 {
@@ -273,7 +274,8 @@ static struct ve_outcome request(struct ve_qp *q, const struct ve_wr *wr)
     if (m.unwelcome)
         return ve_done(IBV_WC_LOC_PROT_ERR);
     q->sq_psn = psn_after(&m);
-    /* READ responses were handled above. The later copy (sge_bounce.c) is not affected. */
+    /* A lost answer. READ responses were handled above. If received data is copied later (sge_bounce.c), none is
+     * lost. */
     if (ve_may_lose(&q->flow, 1) && q->s->type != IBV_QPT_UC && !m.kind->reads && !q->sge_bounce && !q->completed_first)
         return ve_answer(q, outcome, request_size(&m), answer_size(&m));
     return outcome;

@@ -58,8 +58,8 @@ static struct ve_outcome refuse_receive(struct message *m, enum ibv_wc_status st
     return ve_done(requester_status);
 }
 
-/* Return whether the responder is dead, since then it posts no receives. A waiting requester checks this from time
- * to time, because the daemon may be busy. */
+/* Return whether the responder is dead, so that it will not post receives. A waiting requester checks this itself from
+ * time to time, because the daemon may be too busy to report the death. */
 static bool waits_for_the_dead(struct message *m)
 {
     struct ve_qp *q = m->q;
@@ -97,7 +97,7 @@ bool ve_reach(struct message *m, unsigned access, uint64_t length, struct ve_par
                       part);
 }
 
-/* SEND, and the receive of a WRITE with immediate. */
+/* Deliver a SEND, or complete the receive of a WRITE with immediate. */
 static struct ve_outcome deliver(struct message *m)
 {
     struct ve_engine *e = m->q->e;

@@ -79,8 +79,8 @@ void ve_follow(struct ve_qp *q)
     flush(q);
 }
 
-/* Handle an overrun of the send CQ: the outcome of requests is lost (11.6.3.2, Local Work Queue Catastrophic
- * Error). */
+/* Handle an overrun of the send CQ: completions of requests are lost, so the QP fails (11.6.3.2, Local Work Queue
+ * Catastrophic Error). */
 static void overrun(struct ve_qp *q)
 {
     q->overran = false;
@@ -122,9 +122,9 @@ static struct ve_outcome execute(struct ve_qp *q, const struct ve_wr *wr)
 /* -- retries -- */
 
 /*
- * No answer arrived (LOST), or an RNR NAK. False: the request waits, and is resent at `next_ns`. True: its retries or
- * its time are exhausted, and it ends with `status`. rnr_retry counts repetitions after the first (9.7.5.2.8); 7 means
- * no limit.
+ * Return whether a request without an answer (LOST), or with an RNR NAK, ends with an error. False: the request waits,
+ * and is resent at `next_ns`. True: its retries or its time are exhausted, and it ends with `status`. rnr_retry counts
+ * repetitions after the first (9.7.5.2.8); 7 means no limit.
  */
 static bool gives_up(struct ve_qp *q, const struct ve_outcome *outcome, uint64_t now, enum ibv_wc_status *status)
 {

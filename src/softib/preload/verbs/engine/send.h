@@ -13,8 +13,8 @@ void ve_go_on(struct ve_qp *q, uint64_t now_ns, bool woken);
 /* Set the whole QP to ERR. `q->lock` is held. */
 void ve_break(struct ve_qp *q);
 /*
- * The request's data is delivered: write its completion now, before that of the receive. The peer may answer as soon as
- * it polls the receive, and on a wire an answer never overtakes the ACK. `q->lock` is held.
+ * Write the completion of a request whose data has been delivered, before the completion of the receive. The peer may
+ * answer as soon as it polls the receive, and on a wire an answer never overtakes the ACK. `q->lock` is held.
  */
 void ve_complete_first(struct ve_qp *q, const struct ve_wr *wr);
 /* The receive side is in ERR: set the send side to ERR. `q->lock` is held. */

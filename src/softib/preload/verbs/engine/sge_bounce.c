@@ -14,7 +14,7 @@ struct ve_sge_bounce {
     char data[];
 };
 
-/* All memory of the request as one buffer, including memory of this process. */
+/* Gather all memory of the request, including memory of this process, in one buffer. */
 enum ibv_wc_status ve_bounce_in(struct ve_qp *q, const struct ve_wr *wr, unsigned access, struct iovec *iov, unsigned *n,
                              uint64_t *length)
 {

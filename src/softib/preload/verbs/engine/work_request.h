@@ -8,7 +8,7 @@
 
 #include "../fabric/fabric.h"
 
-#define VE_SGES 32      /* of one request */
+#define VE_SGES 32      /* most SGEs of one request */
 #define VE_INLINE 1024
 
 struct ve_ah {
@@ -26,7 +26,7 @@ struct ve_ah {
 struct ve_wr {
     uint64_t wr_id;
     uint32_t opcode, flags;         /* enum ibv_wr_opcode, enum ibv_send_flags */
-    uint32_t imm;                   /* or the key to invalidate */
+    uint32_t imm;                   /* immediate data, or the key to invalidate */
     uint32_t rkey;
     uint64_t remote;
     uint64_t compare, swap;

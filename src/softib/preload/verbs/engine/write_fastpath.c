@@ -2,9 +2,9 @@
  * A small write with the same target as the last one (RC, inline, one packet): the common case for
  * a peer that polls a word in memory. The checks of the last write are cached, with the conditions
  * for their validity: the path (its epoch), the responder's QP (its entry in the table of numbers),
- * the key (its version, which changes whenever it is published again or unbound). Other state is
- * checked again, under the same hazard and lock as in request.c. If a check fails, nothing has been
- * changed yet, and request.c executes the request.
+ * the key (its version, which changes whenever it is published again or unbound). All other conditions are checked with
+ * each write, under the same hazard and lock as in request.c. If a check fails, nothing has been changed yet, and
+ * request.c executes the request.
  */
 #include "write_fastpath.h"
 #include "loss.h"
@@ -59,7 +59,7 @@ void ve_write_target_keep(struct message *m, const struct ve_part *part)
         a->rkey = m->wr->rkey;
 }
 
-/* The same checks as accepts and in_partition of request.c, and reach of respond.c; `peer` is locked. */
+/* Do the checks of accepts and in_partition in request.c, and of reach in respond.c. `peer` is locked. */
 static bool still_takes(const struct ve_qp *q, const struct softib_qp *peer)
 {
     const struct softib_qp *mine = q->s;
@@ -89,8 +89,8 @@ bool ve_write_fast(struct ve_qp *q, const struct ve_wr *wr)
     if (!length || length > a->mtu || at >= a->length || length > a->length - at || a->epoch != q->flow.epoch ||
         sv_flow_is_stale(&q->flow) || __atomic_load_n(&q->s->moves, __ATOMIC_RELAXED) != q->moves || q->rendezvous || q->flows_n)
         return false;
-    vm_soon((uintptr_t)a->here + at); /* measured: if it comes earlier, the reader takes the line back; after the lock
-                                       * it is too late */
+    vm_soon((uintptr_t)a->here + at); /* measured: earlier, the reader takes the line back; after the lock is too
+                                       * late */
     peer = vm_number_hold(w, q->s->dest_qpn, &hazard);
     if (!peer)
         return false;

@@ -5,8 +5,8 @@
  * another port of the group before the subnet manager reacts (softib.agents.kernels.route does the same for MADs).
  *
  * The tables of adaptive routing are lazy columns: they are in a memfd of the daemon. Access through a mapping would
- * allocate pages, so entries are read from the descriptor passed by the daemon, and only in walks of packets that may
- * be routed adaptively or meet a port that is down.
+ * allocate pages, so entries are read (pread) from the descriptor that the daemon passed. They are read only for
+ * packets that may be routed adaptively, or whose path has a port that is down.
  */
 #include <errno.h>
 #include <sys/stat.h>
@@ -52,8 +52,8 @@ static bool chooses(const uint8_t info[SV_AR_INFO_OCTETS], const struct sv_route
            (!(info[0] & SV_AR_BY_SL) || sv_get16(info + SV_AR_SLS_AT) >> route->sl & 1);
 }
 
-/* Take the port that the path's number selects. A flow of a BOUNDED LID keeps its path for the ageing time of the
- * switch. */
+/* Return the port that the path's number selects. If the LID's state is BOUNDED, a flow keeps its path for the ageing
+ * time of the switch. */
 static uint32_t spread(const uint8_t info[SV_AR_INFO_OCTETS], unsigned state, const struct sv_route_key *route, struct sv_path *path,
                        const uint32_t *ports, unsigned n)
 {

@@ -37,8 +37,8 @@
 
 #define SV_FR_ENABLED_AT 3       /* ARInfo (softib/iba/vendor/ar.py) */
 #define SV_FR_ENABLED 16
-#define SV_AR_ENABLED 1          /* in the same byte */
-#define SV_AR_NO_FALLBACK 1      /* in the first byte */
+#define SV_AR_ENABLED 1          /* bit of the byte at SV_FR_ENABLED_AT */
+#define SV_AR_NO_FALLBACK 1      /* bit of the first byte of ARInfo */
 #define SV_AR_BY_SL 16
 #define SV_AR_SLS_AT 8
 #define SV_AR_TRANSPORTS_AT 15

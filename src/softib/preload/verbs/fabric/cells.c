@@ -20,7 +20,7 @@ struct sv_cells {
     uint32_t cursor;    /* start of the search for a free cell */
     uint32_t tried;     /* busy cells met since the last chunk was claimed */
     uint32_t mine_n;
-    uint32_t *mine;     /* chunks of this process; address space for all, pages as needed */
+    uint32_t *mine;     /* chunks of this process; the array has address space for all chunks, and pages as needed */
 };
 
 static struct softib_chunk *chunk_at(const struct sv_cells *c, uint32_t number)
@@ -138,7 +138,7 @@ static struct softib_cell *take_at(struct sv_cells *c, uint32_t at)
     uint32_t chunk = __atomic_load_n(&c->mine[at / SOFTIB_CHUNK_CELLS], __ATOMIC_ACQUIRE);
     uint32_t index = at % SOFTIB_CHUNK_CELLS, is_free = SOFTIB_CELL_FREE;
 
-    if (!index || !chunk) /* the head of the chunk, or a chunk that another thread is entering */
+    if (!index || !chunk) /* cell 0 is the chunk's head; a chunk of 0 is being entered by another thread */
         return NULL;
     struct softib_cell *cell = cell_at(c, (chunk - 1) * SOFTIB_CHUNK_CELLS + index);
 
@@ -156,8 +156,8 @@ static struct softib_cell *take(struct sv_cells *c)
     for (;;) {
         uint32_t all = __atomic_load_n(&c->mine_n, __ATOMIC_ACQUIRE) * SOFTIB_CHUNK_CELLS;
 
-        /* Scan all chunks once for each claimed chunk: this finds cells freed by the daemon, at a bounded cost per
-         * cell. */
+        /* Scan all chunks once for each claimed chunk: this finds cells that the daemon has freed, and bounds the cost
+         * per new cell. */
         while (all && __atomic_load_n(&c->tried, __ATOMIC_RELAXED) < all) {
             uint32_t at = __atomic_fetch_add(&c->cursor, 1, __ATOMIC_RELAXED) % all;
             struct softib_cell *cell = take_at(c, at);

@@ -22,25 +22,26 @@ void sv_cells_close(struct sv_cells *cells);
 /* Return the link clocks of all ports, and make the daemon read them. */
 struct softib_link_clock *sv_cells_link_clocks(struct sv_cells *cells);
 
-/* Content of a cell: the ports of a direction, and where its packets are lost. */
+/* One direction of a cell: the ports that packets leave, and the port at which they are lost. */
 struct sv_direction {
     const uint32_t *egress;
     uint32_t links, drop;
     uint8_t counter;
 };
 
-struct sv_label { /* for traps */
+struct sv_label { /* fields that only traps report */
     uint32_t key, qp[2];
     uint16_t slid, dlid;
     uint8_t sl;
     bool multicast;
 };
 
-/* A LIVE cell with counts of 0. NULL: the file, or its file system, is full (errno ENOSPC). Threads may call it. */
+/* Return a LIVE cell with counts of 0. NULL: the file, or its file system, is full (errno ENOSPC). Threads may call
+ * it. */
 struct softib_cell *sv_cell_new(struct sv_cells *cells, const struct sv_direction directions[2], const struct sv_label *label);
 /* Return whether `cell` counts exactly these paths. */
 bool sv_cell_is_on(struct sv_cells *cells, const struct softib_cell *cell, const struct sv_direction directions[2]);
-/* The owner ends counting; the counts stay. */
+/* End counting in a cell of this process; the counts stay. */
 void sv_cell_retire(struct softib_cell *cell);
 
 static inline void sv_cell_touch(struct softib_cell *cell)
@@ -66,7 +67,7 @@ static inline void sv_cell_corrupt(struct softib_cell *cell, unsigned direction,
     sv_cell_touch(cell);
 }
 
-/* The same for a cell shared by several threads (an address handle used by several QPs). */
+/* Like sv_cell_count, for a cell that several threads share (an address handle used by several QPs). */
 static inline void sv_cell_count_shared(struct softib_cell *cell, unsigned direction, uint64_t packets, uint64_t dwords)
 {
     __atomic_fetch_add(&cell->dwords[direction], dwords, __ATOMIC_RELAXED);

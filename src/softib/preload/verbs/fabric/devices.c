@@ -9,7 +9,7 @@
 static struct sv_device *devices;
 static unsigned devices_n;
 
-/* `line`: name, row of the node, firmware, portnums. */
+/* Read a device from a line of the file: name, row of the node, firmware, portnums. */
 static bool parse(char *line, struct sv_device *d)
 {
     char *rest = NULL, *name = strtok_r(line, " \n", &rest), *node = strtok_r(NULL, " \n", &rest);

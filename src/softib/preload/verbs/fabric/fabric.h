@@ -24,23 +24,23 @@
 
 /*
  * Join the fabric of the environment (SOFTIB_UMAD: its socket for umad devices, in the folder of
- * the fabric's files; SOFTIB_VIEW: the program's view) once, and again in a forked child, which
- * gets a new number. -ENODEV if there is no fabric. In that case, and for another version, one line
- * on stderr gives the reason (not with SOFTIB_QUIET=1).
+ * the fabric's files; SOFTIB_VIEW: the program's view) once, and again in a forked child, which gets a new number.
+ * Return -ENODEV if there is no fabric. If there is none, or if its version is not this library's, one line on stderr
+ * gives the reason (not with SOFTIB_QUIET=1).
  */
 int sv_fabric_join(void);
 /* The fabric's arrays, which are mapped by sv_fabric_join. */
 extern struct sv_shared_fabric sv_shared_fabric;
-/* This process's number in the fabric, 0 before sv_fabric_join; the folder of the fabric's files. */
+/* _process: this process's number in the fabric, 0 before sv_fabric_join. _folder: the folder of the fabric's files. */
 uint32_t sv_fabric_process(void);
 /* Pass the descriptor of the file `verbs` to the caller; -1 after the first call. */
 int sv_fabric_memory(void);
 const char *sv_fabric_folder(void);
-/* A function that sv_fabric_join calls in a forked child before it joins again. */
+/* Register a function that sv_fabric_join calls in a forked child before it joins again. */
 void sv_fabric_at_fork(void (*forget)(void));
 /* False when the daemon has ended. Checks only the connection, with one system call. */
 bool sv_fabric_lives(void);
-/* Make the daemon add all counts to the counters of the ports, and wait until it is done. */
+/* Make the daemon add all counts of the traffic file to the counters of the ports, and wait until it has. */
 int sv_fabric_fold(void);
 
 /* -- devices -- */
@@ -57,9 +57,10 @@ struct sv_device {
     unsigned portnums_n;
 };
 
-/* In the order of the host: mlx5_0, mlx5_1 .. Valid for the life of the process. */
+/* Return the number of devices, and set `devices` to them, in the order of the host: mlx5_0, mlx5_1 .. They stay valid
+ * for the life of the process. */
 unsigned sv_devices(const struct sv_device **devices);
-/* Events of the device's ports are written to `fd`, a softib_event each; the caller keeps its own copy of it. */
+/* Have a softib_event written to `fd` for each event of the device's ports. The caller still owns `fd`. */
 int sv_device_events(const struct sv_device *device, int fd);
 /* Row of a port; SV_NO_PORT if the device has no such portnum. */
 uint32_t sv_port_row(const struct sv_device *device, unsigned portnum);
@@ -71,7 +72,7 @@ struct sv_port {
     uint32_t cap_mask;
     uint16_t cap_mask2;
     uint8_t state, phys_state, lmc, sm_sl, subnet_timeout, init_type_reply, max_vl_num;
-    uint8_t max_mtu, active_mtu; /* codes */
+    uint8_t max_mtu, active_mtu; /* codes of enum ibv_mtu */
     uint8_t active_width;
     bool is_ethernet;
     uint32_t active_speed;       /* as ibv_port_attr.active_speed: 1 SDR .. 128 NDR, 256 XDR */
@@ -97,7 +98,7 @@ struct sv_flow {
     uint16_t choices;              /* paths among which adaptive routing chooses; 1: no switch does */
     uint32_t keep_us;           /* as in sv_path */
     struct softib_cell *cell;   /* NULL: not allocated yet, or the traffic file is full */
-    /* Bit errors: n packets with w dwords together arrive with probability exp(-(n loss[direction][0] + 4 w
+    /* Bit errors: n packets with w dwords in total all arrive with probability exp(-(n loss[direction][0] + 4 w
      * loss[direction][1])). */
     double loss[2][2];
 };

@@ -9,7 +9,7 @@ static struct sv_direction direction_of(const struct sv_path *path)
     return (struct sv_direction){ path->egress, path->links, path->drop, path->counter };
 }
 
-/* Assign the flow a cell that counts `directions`. */
+/* Give the flow a cell that counts `directions`. */
 static int settle(struct sv_flow *flow, const struct sv_direction directions[2], const struct sv_label *label)
 {
     if (flow->cell && sv_cell_is_on(sv_fabric_cells, flow->cell, directions))

@@ -39,7 +39,7 @@ static void in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Registered before the program's own handlers, so that this one takes its lock last; see
+/* Register the fork handlers before those of the program, so that this library takes its lock last; see
  * memory/pages/remap.c. */
 __attribute__((constructor)) static void watch_forks(void)
 {
@@ -63,8 +63,8 @@ static int find_fabric(const char **view, char *why, size_t room)
     return 0;
 }
 
-/* Keep those descriptors of `files` that are not open yet: a forked child's connection returns its parent's files
- * again. */
+/* Map those of `files` that are not mapped yet, and close the other descriptors: a forked child receives its parent's
+ * files again. */
 static int map_files(int files[SOFTIB_SERVER_FILES], const char *view, char *why, size_t room)
 {
     char path[SV_PATH_ROOM + 16];

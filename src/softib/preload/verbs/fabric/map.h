@@ -8,7 +8,7 @@
 #include "../../shared_fabric.h"
 #include "attributes.h"
 
-/* X(C type of an element, name, dtype, bytes of an element after the first dimension, which dimension is `rows`). */
+/* X(C type of an element, name of the column, dtype, the count that is the size of its first dimension). */
 #define SV_COLUMNS(X) \
     X(uint8_t, node_type, "|u1", nodes) \
     X(uint8_t, node_nports, "|u1", nodes) \
@@ -71,8 +71,8 @@ void sv_shared_fabric_unmap(struct sv_shared_fabric *fabric);
 
 /*
  * Number of changes of the configuration. A cached path stores the epoch read BEFORE its walk, and is walked again when
- * the epoch differs. The daemon writes tables first, then the epoch, in one step of its loop. A walk in between sees
- * old and new entries, like packets while tables are written, and it is repeated.
+ * the epoch differs. The daemon writes tables first, then the epoch, in one step of its loop. A walk in between may see
+ * both old and new entries, as packets do while tables are written; it is repeated, because the epoch changes.
  */
 static inline uint64_t sv_shared_fabric_epoch(const struct sv_shared_fabric *fabric)
 {
@@ -134,7 +134,7 @@ static inline int sv_is_ethernet(const struct sv_shared_fabric *b, uint32_t port
     return b->node_ethernet[b->port_node[port]];
 }
 
-/* The LID that the receiver of a packet from `port` learns: RoCE has none. */
+/* Return the source LID that the receiver of a packet from `port` sees; 0 for RoCE, which has no LIDs. */
 static inline uint16_t sv_source_lid(const struct sv_shared_fabric *b, uint32_t port)
 {
     return sv_is_ethernet(b, port) ? 0 : sv_lid(b, port);

@@ -42,7 +42,7 @@ static bool lost(struct sv_path *path, enum sv_reason reason, uint32_t drop, uns
     return false;
 }
 
-/* Data VLs from PortInfo.OperationalVLs (14.2.5.6); 0: not set, use VLCap. */
+/* Return the number of data VLs from PortInfo.OperationalVLs (14.2.5.6); if that is 0 (not set), from VLCap. */
 unsigned sv_data_vls(const uint8_t *info)
 {
     static const uint8_t vls[16] = { 1, 1, 2, 4, 8, 15 };
@@ -51,8 +51,7 @@ unsigned sv_data_vls(const uint8_t *info)
     return vls[code ? code : info[SV_VL_CAP_AT] >> 4];
 }
 
-/* VL of `sl` on the link at `egress`, for a packet that entered a switch through portnum `in` (CA:
- * 0). */
+/* Return the VL of `sl` on the link at `egress`, for a packet that entered a switch through portnum `in` (CA: 0). */
 unsigned sv_vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigned in, unsigned sl)
 {
     uint64_t row = (uint64_t)b->sl2vl_base[egress];
@@ -81,8 +80,8 @@ static bool refuses(const struct sv_shared_fabric *b, uint32_t port, unsigned pk
 }
 
 /*
- * Maximum time in ps that a packet may wait at `egress` for the receiver's credits. A switch discards it after HOQLife,
- * 4.096 us times 2^n, above n = 19 never (14.2.5.6, 18.2.5.4). An HCA waits.
+ * Maximum time in ps that a packet may wait at `egress` for the receiver's credits. A switch discards it after the time
+ * of HOQLife n, 4.096 us times 2^n; with n above 19, never (14.2.5.6, 18.2.5.4). An HCA never discards it.
  */
 static double patience(const struct sv_shared_fabric *b, uint32_t egress)
 {
@@ -93,8 +92,8 @@ static double patience(const struct sv_shared_fabric *b, uint32_t egress)
     return 4.096e6 * (double)(1u << life);
 }
 
-/* Return whether packets of the path's size expire at the head of the queue to a slowly draining
- * port (fault slow-port). */
+/* Return whether packets of the path's MTU expire at the head of the queue at `egress`, because the receiving port
+ * drains too slowly (fault slow-port). */
 static bool too_slow(const struct sv_shared_fabric *b, uint32_t egress, uint32_t peer, struct sv_path *path)
 {
     double drain = b->port_drain[peer], most = patience(b, egress);
@@ -116,7 +115,7 @@ bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route
     int64_t peer = b->port_peer[egress];
     bool from_switch = sv_is_switch(b, (uint32_t)b->port_node[egress]);
     const uint8_t *info = sv_port_info(b, egress);
-    /* Only a switch counts packets that it cannot send; at an HCA the send queue stops. */
+    /* Only a switch counts packets that it cannot send; an HCA stops its send queue instead. */
     uint32_t here = from_switch ? egress : SV_NO_PORT;
 
     if (peer < 0 || info[SV_PHYS_STATE_AT] >> 4 != SV_PHYS_LINK_UP ||
@@ -148,7 +147,7 @@ bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route
     return true;
 }
 
-/* Port through which switch `node` forwards packets of `route`; SV_NO_PORT: none. */
+/* Return the port through which switch `node` forwards packets of `route`; SV_NO_PORT: none. */
 static uint32_t lookup(const struct sv_shared_fabric *b, uint32_t node, const struct sv_route_key *route, struct sv_path *path)
 {
     uint32_t row = (uint32_t)b->switch_of_node[node];
@@ -163,7 +162,7 @@ static uint32_t lookup(const struct sv_shared_fabric *b, uint32_t node, const st
     return out ? sv_adapted(b, node, route, path, egress) : egress;
 }
 
-/* From `route->port` to the port that owns the DLID. */
+/* Walk the path from `route->port` to the port that owns the DLID. */
 static bool travel(const struct sv_shared_fabric *b, const struct sv_route_key *route, struct sv_path *path)
 {
     uint32_t at = route->port, node = (uint32_t)b->port_node[at], in = SV_NO_PORT, egress = at;

@@ -2,9 +2,10 @@
  * The path of a packet through the fabric's tables: its egress ports, its end port, and where and
  * why it is lost.
  *
- * Packets leave a port that is ACTIVE and enter one that is ARMED or ACTIVE (IBA 7.2.7); switches look up the DLID in
- * their linear table (18.2.4.3), the VL of each link in SL2VL (7.6.6), and check P_Keys where they enforce partitions
- * (18.2.4.2); the end port owns the DLID (4.1.3) and its QP has a P_Key that matches (10.9.1.2).
+ * Conditions for a packet to pass: it leaves ports that are ACTIVE and enters ports that are ARMED or ACTIVE (IBA
+ * 7.2.7). Switches look up the DLID in their linear tables (18.2.4.3), and the VL of each link in SL2VL (7.6.6). They
+ * check P_Keys where they enforce partitions (18.2.4.2). The end port owns the DLID (4.1.3), and its QP has a P_Key
+ * that matches (10.9.1.2).
  */
 #ifndef SOFTIB_VERBS_PATH_H
 #define SOFTIB_VERBS_PATH_H
@@ -34,33 +35,34 @@ enum sv_reason {
     SV_OVERRUN          /* the receiver has no room, although it granted credits */
 };
 
-/* Parameters of a sender. */
+/* Parameters of a sender that determine the path of its packets. */
 struct sv_route_key {
-    uint32_t port;      /* row of the port that it leaves */
+    uint32_t port;      /* row of the sender's port */
     uint16_t dlid;
-    uint16_t pkey;      /* of the packet, native byte order */
-    uint16_t dest_pkey; /* of the receiving QP; 0 = any entry of its port's table */
+    uint16_t pkey;      /* P_Key of the packet, native byte order */
+    uint16_t dest_pkey; /* P_Key of the receiving QP; 0 = any entry of its port's table */
     uint8_t sl;
     uint8_t mtu;        /* code of the path MTU (1: 256 .. 5: 4096); 0 = the largest that fits */
-    uint8_t transport;  /* SV_TRANSPORT_*: where switches route it adaptively; 0 = by the forwarding tables alone */
-    uint16_t number;      /* number of the path, where switches route adaptively */
+    uint8_t transport;  /* SV_TRANSPORT_*: packets that may be routed adaptively; 0 = routed by the forwarding tables
+                         * alone */
+    uint16_t number;      /* number of the path, for switches that route adaptively */
     bool is_global;
-    uint8_t dgid[16];   /* is_global */
+    uint8_t dgid[16];   /* valid if is_global */
 };
 
 struct sv_path {
-    uint64_t epoch;     /* of the shared fabric, before the walk */
+    uint64_t epoch;     /* epoch of the shared fabric before the walk */
     enum sv_reason reason;
     uint32_t dest;      /* row of the end port; SV_NO_PORT if not reached */
     uint32_t drop;      /* row of the port at which packets are lost; SV_NO_PORT: not lost, or no port counts the loss */
     uint8_t counter;    /* counter of `drop` that they increment: SOFTIB_DROP_* of traffic.h */
     uint8_t mtu;        /* code of the smallest link MTU, 5 for a loopback */
-    uint8_t vl;         /* on the first link */
-    uint16_t choices;      /* numbers of different paths, at most SV_PATH_CHOICES; 1: no switch chooses */
+    uint8_t vl;         /* VL on the first link */
+    uint16_t choices;      /* number of different paths, at most SV_PATH_CHOICES; 1: no switch chooses */
     uint32_t rest;      /* during the walk: the part of the path's number that is not used yet */
     uint32_t keep_us;   /* pause after which the flow may change its path; 0: with each message, UINT32_MAX: never */
     uint16_t links;     /* number of links that packets pass, up to the point of loss */
-    uint32_t egress[SV_PATH_LINKS]; /* rows of the ports that they leave */
+    uint32_t egress[SV_PATH_LINKS]; /* rows of the ports that packets leave */
 };
 
 /* Walk the path. Returns path->reason. A DLID of the port itself is a loopback without links. */
@@ -76,12 +78,12 @@ static inline bool sv_pkeys_match(unsigned a, unsigned b)
 bool sv_port_has_pkey(const struct sv_shared_fabric *fabric, uint32_t port, unsigned pkey);
 bool sv_port_has_gid(const struct sv_shared_fabric *fabric, uint32_t port, const uint8_t gid[16]);
 
-/* A multicast group's tree from one port: the ports that get a copy, and the links that carry one. */
+/* The tree of a multicast group for packets from one port: the ports that get a copy, and the links that carry one. */
 struct sv_tree {
     uint64_t epoch;
     enum sv_reason reason;
     uint32_t dests_n, links_n;
-    uint32_t *dests;    /* end ports that a copy reaches, without the sender's own */
+    uint32_t *dests;    /* end ports that a copy reaches, without the sender's port */
     uint32_t *egress;   /* rows of the ports that a copy leaves */
 };
 
@@ -100,9 +102,9 @@ unsigned sv_data_vls(const uint8_t *info);
 /* VL of `sl` on the link at `egress`, for a packet that entered a switch through portnum `in` (CA: 0). */
 unsigned sv_vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigned in, unsigned sl);
 
-/* Return the port of switch `node` for packets of `route`: `egress` from its table; if the switch routes
- * adaptively, the port of the LID's group that the path's number selects; if `egress` is down, any port of the
- * group. SV_NO_PORT: dropped. */
+/* Return the port through which switch `node` sends packets of `route`. If the switch routes adaptively, it is the port
+ * of the LID's group that the path's number selects; otherwise `egress`, which its table has. If `egress` is down, it
+ * is any port of the group. SV_NO_PORT: the packets are dropped. */
 uint32_t sv_adapted(const struct sv_shared_fabric *b, uint32_t node, const struct sv_route_key *route, struct sv_path *path, uint32_t egress);
 
 #endif

@@ -7,10 +7,10 @@
 #define NETWORK (127u << 24 | 64u << 16) /* 127.64.0.0/10 */
 #define IPOIB_NETWORK (10u << 24 | 64u << 16) /* 10.64.0.0/10: the addresses of the same ports with softib run --net */
 #define MASK 0xffc00000u
-#define EXTENDED_SPEED_BIT 4             /* FDR 16, EDR 32, HDR 64, NDR 128 in ibv_port_attr.active_speed */
+#define EXTENDED_SPEED_BIT 4             /* FDR's bit in active_speed: FDR 16, EDR 32, HDR 64, NDR 128 */
 #define XDR 256
 
-/* ibv_port_attr.active_speed: the kernel's codes (SDR 1, DDR 2, QDR 4, FDR10 8, FDR 16, …, XDR 256). */
+/* Return ibv_port_attr.active_speed, with the kernel's codes (SDR 1, DDR 2, QDR 4, FDR10 8, FDR 16, …, XDR 256). */
 static uint32_t speed_of(const uint8_t *info)
 {
     uint32_t extended = info[SV_SPEED_EXT_ACTIVE_AT] >> 4;

@@ -3,11 +3,12 @@
  * softib.live.verbs.server reads it into NumPy dtypes.
  *
  * The daemon listens on the SOCK_SEQPACKET socket `verbs.sock` in the fabric's directory. A process connects once and
- * sends softib_server_hello. The softib_server_reply has its number (1 .. 65535, unique among running processes) and
- * the descriptors SOFTIB_SERVER_FILES (SCM_RIGHTS), so that it needs no path and no pid, which could differ in its
- * container. A client that sends only magic and version gets the descriptors, but is not counted as a program of the
- * fabric. The connection stays; a program that closes it, or dies, has left: its memory is freed, its traffic is added
- * to the counters. Afterwards each message is a softib_server_ask, which gets one softib_server_reply.
+ * sends softib_server_hello. The softib_server_reply contains the number of the process (1 .. 65535, unique among
+ * running processes) and SOFTIB_SERVER_FILES descriptors (SCM_RIGHTS). So the process needs no paths or pids, which may
+ * differ in its container. A client that sends only magic and version gets the descriptors, but is not counted as a
+ * program of the fabric. The connection stays open. When it closes, because the program closes it or dies, the daemon
+ * frees the program's memory and adds its traffic to the counters. Afterwards each message is a softib_server_ask,
+ * which gets one softib_server_reply.
  *
  * - SUBSCRIBE carries a descriptor (SCM_RIGHTS), the writing end of a SOCK_SEQPACKET or SOCK_DGRAM pair: the daemon writes
  *   a softib_event there whenever something happens to the ports of node `node`. Events that do not fit into the socket
@@ -15,7 +16,7 @@
  * - FOLD: when the answer arrives, the counters of the ports include every count of the traffic
  *   file.
  *
- * Integers are the machine's own.
+ * Integers have the machine's byte order.
  */
 #ifndef SOFTIB_SERVER_H
 #define SOFTIB_SERVER_H
@@ -25,7 +26,7 @@
 #define SOFTIB_SERVER_MAGIC 0x73627276
 #define SOFTIB_SERVER_VERSION 2
 
-/* Descriptors of a first reply: the files `shared_fabric`, the one with its lazy columns, `verbs`,
+/* Number of descriptors in the first reply: the files `shared_fabric`, the file with its lazy columns, `verbs`,
  * `traffic`. */
 #define SOFTIB_SERVER_FILES 4
 #define SOFTIB_SERVER_FABRIC 0
@@ -61,9 +62,9 @@ struct softib_server_ask {
 
 struct softib_server_reply {
     uint32_t magic;
-    uint32_t version;       /* of the daemon */
+    uint32_t version;       /* version of the daemon */
     uint32_t error;         /* errno, 0 = done */
-    uint32_t number;        /* hello: of the process */
+    uint32_t number;        /* reply to hello: number of the process */
 };
 
 struct softib_event {

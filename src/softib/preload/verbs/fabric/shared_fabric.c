@@ -75,7 +75,7 @@ static bool shaped(struct sv_shared_fabric *b, const char *name, const struct so
     return c->ndim == 1;
 }
 
-/* The lazy column `name` of the switches; empty if the fabric has none of this shape. */
+/* Return the lazy column `name` of the switches; an empty one if the fabric has no such column with this shape. */
 static struct sv_lazy_column lazy_column(const struct sv_shared_fabric *b, const char *name, const char *dtype, uint32_t ndim)
 {
     const struct softib_column *entries = (const void *)((const char *)b->head + b->head->directory);

@@ -38,7 +38,7 @@ static bool send(struct walk *w, uint32_t egress, uint32_t in)
 {
     w->scratch->links = 0;
     if (!sv_cross(w->b, w->route, egress, in, w->scratch) && !w->scratch->links)
-        return true; /* nothing left the port */
+        return true; /* the copy did not leave the port */
     if (!push(&w->links, egress))
         return false;
     if (w->scratch->reason != SV_OK) { /* lost on arrival */
@@ -57,7 +57,7 @@ static bool send(struct walk *w, uint32_t egress, uint32_t in)
     return push(&w->at, peer);
 }
 
-/* Forward at the switch of `in`: through every port of the mask except the ingress port. */
+/* Forward a copy that entered a switch through `in`: send it through every port of the multicast mask except `in`. */
 static bool forward(struct walk *w, uint32_t in)
 {
     const struct sv_shared_fabric *b = w->b;

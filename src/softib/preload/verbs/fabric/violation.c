@@ -1,7 +1,6 @@
 /*
- * Key violations at the end of a path: this process has one cell for each port and kind, which
- * increments only the counter of its kind; the daemon raises the trap
- * (agents/kernels/app_traffic.py).
+ * Key violations at the end of a path: this process has one cell for each port and kind of violation. The cell
+ * increments only the counter of that kind; the daemon raises the trap (agents/kernels/app_traffic.py).
  */
 #include "internal.h"
 
@@ -10,7 +9,7 @@
 #include <time.h>
 
 #define VIOLATION_CELLS 64
-#define NAMED_NS 10000000 /* a cell names the first violator, and after this time another one (traps are rarer) */
+#define NAMED_NS 10000000 /* a cell names one violator for at least this time (traps are sent less often) */
 
 struct violation_cell {
     struct softib_cell *cell;

@@ -4,8 +4,8 @@
 enum { LRH = 8, GRH = 40, BTH = 12, ICRC = 4, DETH = 8, XRCETH = 4, RETH = 16, ATOMIC_ETH = 28, AETH = 4,
        ATOMIC_ACK_ETH = 8, IMM_DT = 4, IETH = 4, FETH = 4 };
 
-/* Extension headers of a message's packets: on the first, on the last, and on both if it has
- * several packets. */
+/* Bytes of the extension headers of a message's packets: on the first, on the last, and on both of them if the message
+ * has several packets. */
 static const struct { uint8_t first, last, both_ends, request; } extension[SV_MESSAGES] = {
     [SV_MSG_SEND] = { .request = 1 },
     [SV_MSG_SEND_IMM] = { .last = IMM_DT, .request = 1 },
@@ -21,7 +21,7 @@ static const struct { uint8_t first, last, both_ends, request; } extension[SV_ME
     [SV_MSG_FLUSH] = { .first = RETH + FETH, .request = 1 },
 };
 
-/* Messages of one packet without payload from the caller. */
+/* Return the payload to count: messages of one packet ignore the caller's. */
 static uint64_t payload_of(enum sv_message message, uint64_t payload)
 {
     switch (message) {

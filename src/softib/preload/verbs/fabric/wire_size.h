@@ -40,7 +40,7 @@ struct sv_wire_size {
     uint64_t packets, dwords;
 };
 
-/* `mtu` in bytes: 256 .. 4096. */
+/* Return the size of a message on the wire. `mtu` in bytes: 256 .. 4096. */
 struct sv_wire_size sv_wire_size_of(enum sv_message message, unsigned flags, uint64_t payload, uint32_t mtu);
 
 #endif

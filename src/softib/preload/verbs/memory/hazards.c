@@ -6,7 +6,7 @@
 #include <sched.h>
 
 #ifndef SPINS /* tests that explore every order of steps do not spin */
-#define SPINS 1000 /* then yield the processor, for which the holder may be waiting */
+#define SPINS 1000 /* spins before it yields the processor, for which the holder may be waiting */
 #endif
 
 uint64_t *vm_hazard(struct vm_heap *w, uint32_t target, enum vm_level level)

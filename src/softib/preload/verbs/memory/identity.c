@@ -14,7 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define PIDFS 0x50494446 /* PID_FS_MAGIC of linux/magic.h; older headers */
+#define PIDFS 0x50494446 /* PID_FS_MAGIC of linux/magic.h, which older headers lack */
 
 static int open_pidfd(pid_t pid)
 {

@@ -15,9 +15,8 @@ void vm_identify(struct softib_process *self);
 bool vm_runs(const struct softib_process *p);
 
 /*
- * Return whether it is in this process's PID namespace, so that its pid is valid here, and in its
- * user namespace, which the system requires for copies between processes (ptrace(2), "Ptrace access
- * mode checking").
+ * Return whether `process` is in this process's PID namespace and user namespace. The first makes its pid valid here;
+ * the system requires the second for copies between processes (ptrace(2), "Ptrace access mode checking").
  */
 static inline bool vm_same_namespace(const struct vm_heap *w, uint32_t process)
 {

@@ -6,7 +6,7 @@
 #include <sched.h>
 
 #ifndef SPINS /* tests that explore every order of steps do not spin */
-#define SPINS 1000 /* then yield the processor, for which the owner may be waiting */
+#define SPINS 1000 /* spins before it yields the processor, for which the owner may be waiting */
 #endif
 
 bool vm_owner_lives(struct vm_heap *w, uint32_t owner)

@@ -5,11 +5,11 @@
 #include "heap/shared_heap.h"
 
 bool vm_lives(struct vm_heap *w, uint32_t process);
-/* The holder of a lock. */
+/* Return whether the process that holds a lock is alive; `owner` is the word of the lock. */
 bool vm_owner_lives(struct vm_heap *w, uint32_t owner);
 bool vm_lock_slow(struct vm_heap *w, uint32_t *lock);
 
-/* True: the lock was taken over from a dead owner, which may have left an incomplete change. */
+/* Take the lock. True: it was taken over from a dead owner, which may have left an incomplete change. */
 static inline bool vm_lock(struct vm_heap *w, uint32_t *lock)
 {
     uint32_t none = 0;

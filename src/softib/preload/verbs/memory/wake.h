@@ -6,13 +6,13 @@
 
 /* Wake `process`: its pending work may continue. */
 void vm_wake(struct vm_heap *w, uint32_t process);
-/* The same for this process, even if it dozes. */
+/* Wake this process, even from vm_doze. */
 void vm_rouse(struct vm_heap *w);
 /* The word that vm_wake changes. Read it before checking for work, so that no wakeup is missed. */
 uint32_t vm_wakes(struct vm_heap *w);
-/* Sleep until it differs from `seen`, or for `ns`. */
+/* Sleep until the word differs from `seen`, at most for `ns`. */
 void vm_sleep(struct vm_heap *w, uint32_t seen, uint64_t ns, const bool *stop);
-/* The same without wakeups: another thread does its work. */
+/* Sleep for `ns` without being woken by vm_wake, because another thread does the work. */
 void vm_doze(struct vm_heap *w, uint32_t seen, uint64_t ns);
 
 #endif

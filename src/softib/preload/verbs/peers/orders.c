@@ -1,4 +1,4 @@
-/* Order copies from other processes, which execute them. */
+/* Order copies: the process that owns the memory executes them. */
 #include "orders.h"
 #include "../memory/libc_calls.h"
 #include "../memory/locks.h"
@@ -17,7 +17,7 @@
 
 #define POLLER_NS 3000u         /* a thread that polls takes an order within this time */
 #define AWAKE_NS 60000u         /* the requester spins for this time before it sleeps */
-#define LOOK_NS 1000000u        /* … and then checks at this interval whether the owner lives */
+#define LOOK_NS 1000000u        /* then it checks at this interval whether the owner is alive */
 #define UNTAKEN_NS 500000000u   /* an owner that takes no order for this long counts as stopped */
 #define SERVES_NS 5000000u      /* an owner that polls starts to serve within this time */
 #define LOOKS 64 /* spins between two reads of the clock */
@@ -70,7 +70,7 @@ static bool try_lock(struct vm_heap *w, uint32_t *lock)
     return __atomic_compare_exchange_n(lock, &none, w->owner, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* Lock a free order; returns its number. */
+/* Lock a free order, and return its number. */
 static unsigned lock_order(struct vm_heap *w, struct softib_service *service)
 {
     struct softib_order *orders = vp_orders(service);
@@ -83,7 +83,8 @@ static unsigned lock_order(struct vm_heap *w, struct softib_service *service)
     return mine;
 }
 
-/* The data of a locked order exists; most owners never have more than one order at a time. */
+/* Make sure that a locked order has pages for its data. They are allocated when needed, because most owners never have
+ * more than one order at a time. */
 static bool data_exists(struct vm_heap *w, struct softib_service *service, unsigned order)
 {
     if (__atomic_load_n(&service->there, __ATOMIC_RELAXED) >> order & 1)
@@ -160,7 +161,7 @@ static int wait_for(struct vm_heap *w, uint32_t process, struct softib_service *
     return order->error;
 }
 
-/* `order` is locked, and its previous content is not being executed. */
+/* Give an order, and wait for its end. `order` is locked, and no thread executes its previous content. */
 static int give(struct vm_heap *w, uint32_t process, struct softib_service *service, struct softib_order *order, uint32_t kind)
 {
     order->kind = kind;
@@ -171,7 +172,8 @@ static int give(struct vm_heap *w, uint32_t process, struct softib_service *serv
     return wait_for(w, process, service, order);
 }
 
-/* Its former requester may have been killed, or may have abandoned it. False: it is still being executed. */
+/* Prepare an order for use: its last requester may have been killed, or may have abandoned it. False: the order is
+ * still being executed. */
 static bool settle(struct softib_order *order)
 {
     if (moves(order, SOFTIB_ORDER_GIVEN, SOFTIB_ORDER_NONE) || moves(order, SOFTIB_ORDER_DONE, SOFTIB_ORDER_NONE))
@@ -201,7 +203,7 @@ static void bounce(char *data, struct iovec **here, size_t n, bool put)
     }
 }
 
-/* Describe the next bytes of `there`, at most one piece; returns their number. */
+/* Write the next parts of `there`, at most one piece, to the order. Return the number of their bytes. */
 static size_t name_parts(struct softib_order *order, struct iovec **there, unsigned *n, size_t most)
 {
     size_t named = 0;

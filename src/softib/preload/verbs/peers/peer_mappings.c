@@ -1,6 +1,6 @@
 /*
- * Files of keys of other processes, mapped here. A mapping whose key was removed is unmapped after the last copy,
- * because the owner's released memory is not freed earlier.
+ * Files of keys of other processes, mapped here. If a key was removed, its mapping is unmapped after the last copy;
+ * until then the owner's memory is not freed.
  */
 #include "peer_mappings.h"
 #include "orders.h"
@@ -19,11 +19,11 @@
 struct vm_old {                     /* a mapping that lookups no longer return */
     char *address;
     uint64_t length;
-    uint64_t seen[SOFTIB_VERBS_HAZARDS]; /* threads that may have looked it up before */
+    uint64_t seen[SOFTIB_VERBS_HAZARDS]; /* hazards of threads that may have looked up the mapping before */
     struct vm_old *next;
 };
 
-/* A key may be reused later for other memory. */
+/* Return whether the mapping is of this file. (A key may have been reused for other memory.) */
 static bool is_of(const struct vm_map *map, const struct softib_file *file)
 {
     return map->from == file->from && map->to == file->to && map->at == file->at && map->device == file->device &&
@@ -37,8 +37,8 @@ static bool is_the_file(const struct stat *info, const struct softib_file *file)
 }
 
 /*
- * Open it by name, or through the owner's descriptor if its pid is valid here; otherwise get it from the owner, since
- * names and pids differ in other namespaces. -1: not available.
+ * Open the file of a key by its name, or through the owner's descriptor in /proc if the owner's pid is valid here. In
+ * another namespace names and pids differ, so get the descriptor from the owner. -1: not available.
  */
 static int open_file(struct vm_heap *w, const struct softib_file *file, uint32_t process, uint32_t key)
 {
@@ -57,7 +57,7 @@ static int open_file(struct vm_heap *w, const struct softib_file *file, uint32_t
     return vp_order_file(w, process, key);
 }
 
-/* Map it; the first byte is the owner's memory at `from`. NULL: not available. */
+/* Map the file; the first byte is the owner's memory at `from`. NULL: not available. */
 static char *map_file(struct vm_heap *w, const struct softib_file *file, uint32_t process, uint32_t key)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = file->at / page * page;
@@ -151,7 +151,7 @@ static char *map_slow(struct vm_heap *w, struct vm_map *map, const struct softib
 
     pthread_mutex_lock(&w->lock);
     if (map->key && (map->key != key ? is_closed(w, map->key) : !is_of(map, file)))
-        retire(w, map); /* the slot of a live key is kept, and the other key is copied through the kernel */
+        retire(w, map); /* a live key keeps its slot; the other key's copies use the kernel */
     if (!map->key)
         fill(w, map, file, key);
     address = map->key == key ? map->address : NULL;

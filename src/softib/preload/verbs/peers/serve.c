@@ -25,7 +25,7 @@
 const struct softib_service *vp_service;
 uint32_t vp_served;
 static pthread_mutex_t serving = PTHREAD_MUTEX_INITIALIZER, beginning = PTHREAD_MUTEX_INITIALIZER;
-static struct softib_service *service; /* vp_service, to write */
+static struct softib_service *service; /* the same object as vp_service, for writing */
 static unsigned threads;
 
 /* -- one order -- */
@@ -89,8 +89,8 @@ static int send_file(struct vm_heap *w, uint32_t process, int fd)
     return error;
 }
 
-/* Only used for a key of this process. If the program closed all descriptors, this one is closed too, and its
- * number may now belong to another file. */
+/* Send the descriptor of a key's file to the requester, if the key is of this process. If the program has closed all
+ * descriptors, the key's descriptor number may now belong to another file, which is not sent. */
 static int hand_over(struct vm_heap *w, const struct softib_order *order)
 {
     const struct softib_key *k = vm_key_is_there(w, order->key) ? vm_key(w, order->key) : NULL;
@@ -125,7 +125,7 @@ static bool execute(struct vm_heap *w, unsigned number)
     return true;
 }
 
-/* `serving` is held. True: an order was executed. */
+/* Execute the orders that were given. `serving` is held. True: an order was executed. */
 static bool serve_all(struct vm_heap *w, bool polls)
 {
     bool any = false;
@@ -236,7 +236,8 @@ unsigned vp_serve_threads(void)
     return threads;
 }
 
-/* A forked child has no service thread, and must not execute its parent's orders in its own memory. */
+/* Stop serving in a forked child: it has no service thread, and must not execute its parent's orders in its own
+ * memory. */
 static void forget(void)
 {
     vp_service = service = NULL;

@@ -29,7 +29,7 @@ Net: Any = table(
         "sl2vl_base": Array("ports", "int32", "row of sl2vl", "First row of a switch port's SL2VL tables."),
         "sl2vl": Array("rows, 8", "uint8", "pairs of VLs", "SLtoVLMappingTable by output and input port."),
         "uniform": Array(
-            "16", "int64", "VL", "VL by SL, where opt.uniform_sl2vl says that all switch ports map alike."
+            "16", "int64", "VL", "VL by SL, used if all switch ports have the same mapping (opt.uniform_sl2vl)."
         ),
         "vl_arb": Array("ports, 4, 64", "uint8", "VL, weight", "Blocks of VLArbitrationTable."),
         "loss": Array("ports", network.LOSS),
@@ -40,7 +40,12 @@ Net: Any = table(
             "switches, LIDs", "uint16", "state << 14 | group", "Adaptive routing: state and group of a LID."
         ),
         "ar_group": Array("switches, groups, 4", "uint64", "bits of ports", "Adaptive routing: ports of a group."),
-        "ar_on": Array("switches", "int64", "bits", "SLs that may route adaptively, transports that may not, repair."),
+        "ar_on": Array(
+            "switches",
+            "int64",
+            "bits",
+            "SLs that may be routed adaptively, transports that may not, and whether local repair is on.",
+        ),
         "ageing": Array("switches", "int64", "ps", "Pause after which a BOUNDED flow may change its port."),
         "mft": Array("switches, MLIDs, 16", "uint16", "bits of ports", "Multicast forwarding tables."),
         "switch_info": Array("switches, 64", "uint8", "bytes", "SwitchInfo, for MulticastFDBTop."),
@@ -84,7 +89,10 @@ State: Any = table(
         "rc": Array("queue pairs", transport.RC),
         "unreliable": Array("queue pairs", transport.UNRELIABLE),
         "place": Array(
-            "streams, words", "uint64", "bits of PSNs", "Packets that came out of order, and which asked for an ACK."
+            "streams, words",
+            "uint64",
+            "bits of PSNs",
+            "Packets that arrived out of order, and which of them requested an ACK.",
         ),
         "message": Array("messages", transport.MESSAGE),
         "order": Array("messages", "int64", "message", "Messages by queue pair, in the order of sending."),
@@ -94,7 +102,7 @@ State: Any = table(
             "messages + 1", "int64", "row of after_completion", "First message that waits for a completion."
         ),
         "after_completion": Array("waiting", "int64", "message", "Messages that wait for the completion of others."),
-        "resent": Array("messages", "int64", "packets", "Packets of a message that were sent again."),
+        "resent": Array("messages", "int64", "packets", "Number of packets of a message that were sent again."),
         "delivery": Array("deliveries", links.DELIVERY),
         "event": Array("blocks", engine.EVENT_BLOCK),
         "bucket": Array("buckets", "int64", "row of event", "First block of a bucket of the calendar; 0: empty."),
@@ -111,7 +119,7 @@ State: Any = table(
         "rng": Array("1", "uint64", "number", "Seed of what is drawn."),
         "mads": Array("", engine.MADS),
         "smi": Array("ports", engine.SMI),
-        "mad": Array("MADs, 256", "uint8", "bytes", "MADs under way; row 0 is unused."),
+        "mad": Array("MADs, 256", "uint8", "bytes", "MADs in transit; row 0 is unused."),
         "mad_row": Array("MADs", engine.MAD_ROW),
         "inbox": Array("MADs", "int64", "packet", "Packets that wait for an agent or a client."),
         "queue": Array("port VLs", ethernet.QUEUE),

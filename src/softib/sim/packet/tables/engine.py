@@ -24,12 +24,12 @@ REGISTERS = Rows(
     i8("spare_credits", "rows", "Credits on the free list."),
     i8("events", "count", "Events handled."),
     i8("hops", "count", "Data packets times links."),
-    i8("sent", "packets", "Packets of messages that adapters sent."),
+    i8("sent", "packets", "Number of packets of messages that adapters have sent."),
     i8("left", "messages", "Messages that are not done."),
     i8("in_network", "packets", "Packets in the network."),
     i8("last", "ps", "Time of the last event."),
-    i8("first_scout", "4 * block + place", "Event of a bucket ahead for which memory is prefetched; 0: none."),
-    i8("second_scout", "4 * block + place", "The same of the next bucket."),
+    i8("first_scout", "4 * block + place", "Event of the next bucket for which memory is prefetched; 0: none."),
+    i8("second_scout", "4 * block + place", "Event of the bucket after that for which memory is prefetched; 0: none."),
     i8("due_at", "row", "Next row of State.due."),
     i8("due_n", "rows", "Rows of State.due."),
     i8("next_block", "row", "Block of the next bucket for which memory is prefetched; 0: none."),
@@ -98,7 +98,7 @@ SMI = Rows(
 )
 
 MAD_ROW = Rows(
-    "MADs under way: what is known of each beside its bytes.",
+    "MADs in transit: data about each in addition to its bytes.",
     i8("next", "row", "Next row of the free list."),
     i8("source", "port", "End port that sent it."),
     i8("slid", "LID", "Source LID; of a directed SMP the permissive LID."),

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 PORT_STATE = Rows(
-    "Ports: state and counters. Every packet touches the first of the three cache lines.",
+    "Ports: state and counters. Every packet uses the first of the three cache lines.",
     i8("free_at", "ps", "Time at which the link becomes free."),
     i8("armed", "ps + 1", "Time of the event at which the next packet to send is selected; 0: none."),
     i8("waiting", "ps + 1", "Time since which it has had data without sending; 0: it does not wait."),
@@ -68,7 +68,7 @@ COUNTERS = (
 """Columns of :data:`PORT_STATE` that are counters."""
 
 RARE_COUNT = Rows(
-    "Counters of ports that few packets move.",
+    "Counters of ports that few packets change.",
     i8("remote_errors", "packets", "PortRcvRemotePhysicalErrors."),
     i8("rnr_naks", "packets", "RNR NAKs received."),
     i8("multicast_xmit", "packets", "Multicast packets sent."),
@@ -96,7 +96,11 @@ ARBITRATION = Rows(
 
 VL = Rows(
     "Port VLs, a cache line each. The first two credits in transit are here, later ones in a list.",
-    i4("ring", "queue or stream, + 1", "Last of the ring that takes turns; 0: the ring is empty."),
+    i4(
+        "ring",
+        "queue or stream, + 1",
+        "Last queue or stream of the ring in which they take turns; 0: the ring is empty.",
+    ),
     i4("fctbs", "credits mod 4096", "Total blocks sent (FCTBS)."),
     i4("fccl", "credits mod 4096", "Credit limit (FCCL)."),
     i4("waits", "bits", "STARVED, IS_STALLED, HOQ_DISCARDED."),
@@ -115,7 +119,11 @@ VL_MORE = Rows(
     "Port VLs: rarely used columns.",
     i8("stalls", "packets", "Consecutive HOQLife discards."),
     i8("stalled", "ps", "Time at which the stall of the VL ends."),
-    i8("control", "packet", "First of the port's own acknowledgements; 0: none."),
+    i8(
+        "control",
+        "packet",
+        "First of the packets that go ahead of the port's streams, for example acknowledgements; 0: none.",
+    ),
     i8("last_control", "packet", "Last of them."),
     i8("first", "packet", "FIFO mode: first packet of the input; 0: none."),
     i8("last_in", "packet", "FIFO mode: last packet of the input."),
@@ -142,10 +150,10 @@ PACKET = Rows(
     i4(
         "next",
         "packet",
-        "Next of its queue or of the free list; a packet that is copied: the next port number to look at.",
+        "Next packet of its queue or of the free list; a packet that is copied: the next port number to check.",
     ),
-    i4("stream", "stream", "2 * queue pair, + 1 for what its destination sends."),
-    i4("psn", "packets", "Sequence number, not wrapped; of a MAD its row of State.mad."),
+    i4("stream", "stream", "2 * queue pair, + 1 for packets that its destination sends."),
+    i4("psn", "packets", "Sequence number, not wrapped; for a MAD, its row of State.mad."),
     i4("octets", "bytes", "Size on the wire."),
     i4("dlid", "LID", "Destination."),
     i4("sl", "SL", "Service level."),
@@ -156,7 +164,7 @@ PACKET = Rows(
     i4(
         "out",
         "output port << 4 | VL",
-        "FIFO mode: where it goes; a packet that is copied: copies that have not left; Ethernet: switches passed.",
+        "FIFO mode: output port and VL; a packet that is copied: copies that have not left; Ethernet: switches passed.",
     ),
     i4(
         "behind",

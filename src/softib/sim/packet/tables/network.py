@@ -9,14 +9,18 @@ __all__ = ["LOSS", "MANAGEMENT", "MARKING", "OPTIONS", "PORT", "PORT_RARE", "THR
 
 
 PORT = Rows(
-    "Ports: what every packet looks at.",
+    "Ports: columns that every packet reads.",
     i4("peer", "port", "Port at the other end of the link; -1: the link carries no data."),
     i4("kind", "port kind", "NOTHING, SWITCH_PORT or END_PORT. Port 0 of a switch is an end port behind the switch."),
     i4("switch", "switch", "Row of its switch; -1: a channel adapter."),
     i4("num", "port number", "Port number in its node."),
     i4("fs", "fs/byte", "Time of a byte on the link; 0: no link."),
     i4("delay_ps", "ps", "Propagation delay of the cable."),
-    i4("latency_ps", "ps", "Switch: until a packet that came in here can leave; adapter: half of a pair's latency."),
+    i4(
+        "latency_ps",
+        "ps",
+        "Switch: time until a packet that entered here can leave; adapter: half of the latency of a pair.",
+    ),
     i4("voq", "queue", "First of the virtual output queues for this output port."),
     i4("ports", "count", "Ports of its node, port 0 included."),
     i4("vls", "count", "Data VLs in use."),
@@ -24,13 +28,13 @@ PORT = Rows(
     i4("port_0", "port", "Port 0 of its node."),
     i4("hoq", "code", "HOQLife: 4.096 us times 2^n; above 19 no limit."),
     i4("life", "code", "LifeTimeValue of its switch: 4.096 us times 2^n; above 19 no limit."),
-    i4("next_kind", "port kind", "Kind of the peer, so that a packet leaves without a look at the peer's row."),
+    i4("next_kind", "port kind", "Kind of the peer, so that sending a packet does not read the peer's row."),
     i4("next_latency_ps", "ps", "Latency of the peer."),
     size=64,
 )
 
 PORT_RARE = Rows(
-    "Ports: what few events look at.",
+    "Ports: columns that few events read.",
     i8("blocks", "credits of 64 bytes", "Receive buffer of each data VL."),
     i8(
         "stall_count",
@@ -52,7 +56,7 @@ PORT_RARE = Rows(
 OPTIONS = Rows(
     "Options of the run and figures of its adapters.",
     i8("vls", "count", "Data VLs of the run: port VL rows are port * vls + vl."),
-    i8("fifo", "flag", "Each input has one FIFO a VL instead of virtual output queues."),
+    i8("fifo", "flag", "Each input has one FIFO per VL instead of virtual output queues."),
     i8("random", "flag", "An output selects the next input at random."),
     i8("uniform_sl2vl", "flag", "All switch ports map SLs to VLs in the same way, as in Net.uniform."),
     i8("ack_every", "packets", "Packets of a long message between two acknowledgements."),
@@ -66,7 +70,7 @@ OPTIONS = Rows(
     i8("gap", "bytes", "Gap between two packets on the wire."),
     i8("timeout_ps", "ps", "ACK timeout."),
     i8("retries", "count", "Retries after ACK timeouts."),
-    i8("reads", "count", "READs and atomics in flight of a queue pair."),
+    i8("reads", "count", "Largest number of READs and atomics in flight on a queue pair."),
     i8("fcp", "bytes", "Size of a flow-control packet."),
     i8("ar", "flag", "A switch routes adaptively."),
     i8("placement", "flag", "Receivers place packets that arrive out of order."),
@@ -85,9 +89,9 @@ OPTIONS = Rows(
 )
 
 LOSS = Rows(
-    "Damage of packets that enter through a port: 1 - exp(-(packet + byte * length)), as Fabric.port_loss.",
-    f8("packet", "1", "Share of damage of a packet of any length."),
-    f8("byte", "1/byte", "Share of damage that each byte adds."),
+    "Damage to packets that enter a port, with probability 1 - exp(-(packet + byte * length)): Fabric.port_loss.",
+    f8("packet", "1", "Part of the exponent that does not depend on the packet's length."),
+    f8("byte", "1/byte", "Part of the exponent that each byte adds."),
 )
 
 MARKING = Rows(
@@ -95,7 +99,7 @@ MARKING = Rows(
     i8("threshold", "credits of 64 bytes", "Queue length of an output VL from which packets are marked; 0: never."),
     i8("packet_size", "bytes", "Smallest packet that is marked."),
     i8("rate", "packets", "Packets between two marks."),
-    i8("victim", "flag", "Mark although the port has no credits."),
+    i8("victim", "flag", "Mark packets even if the port has no credits."),
 )
 
 THROTTLING = Rows(
@@ -112,5 +116,5 @@ MANAGEMENT = Rows(
     i8("slow", "flag", "A port drains slowly."),
     i8("buffers", "packets", "VL15 receive buffer of a port."),
     i8("agent_ps", "ps", "Time a management processor takes to answer a MAD."),
-    i8("forward_ps", "ps", "Time a switch's management processor takes to pass a directed SMP on."),
+    i8("forward_ps", "ps", "Time a switch's management processor takes to forward a directed SMP."),
 )

@@ -1,1 +1,1 @@
-"""The initiator: controllers, paths, measurements, and the NBD export."""
+"""The initiator: controllers, paths, measurements, and the export as a network block device (NBD)."""

@@ -1,4 +1,4 @@
-"""Measurement of a namespace: random offsets, a given queue depth, data verification."""
+"""Measures a namespace with random commands at a given queue depth, and verifies the data."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from softib.ulp.nvmeof.host.disk import Disk
 __all__ = ["Measurement", "fill", "measure"]
 
 BATCH = 4096
-"""Requests between two reads of the clock."""
+"""Number of requests between two reads of the clock."""
 
 
 def first_word(units: np.ndarray, size: int, generation: np.ndarray | int) -> np.ndarray:
-    """Return the first word of the pattern of units (pieces of ``size`` bytes) in a generation:
-    all words of a disk differ within a generation."""
+    """Return the first word of the pattern of each unit (``size`` bytes) in a generation. Within a generation all words
+    of a disk differ."""
     index = np.asarray(units, np.int64) * (size // 8) + 1
     return index * layout.STEP + np.asarray(generation, np.int64) * 0x5851F42D4C957F2D
 
@@ -37,11 +37,11 @@ class Measurement:
     size: int
     reads: int
     latency_us: tuple[float, float, float]
-    """Median, 99th percentile, largest."""
+    """Median, 99th percentile and maximum of the latency."""
 
 
 class _Worker(threading.Thread):
-    """Random commands on one queue, over a separate set of units."""
+    """Runs random commands on one queue, on units that no other worker uses."""
 
     def __init__(
         self, disk: Disk, queue: int, units: np.ndarray, size: int, reads: float, verified: bool, until_s: float
@@ -112,9 +112,9 @@ def fill(disk: Disk, size: int) -> None:
 
 
 def measure(disk: Disk, size: int, seconds: float, reads: float, verified: bool) -> Measurement:
-    """Run random commands of ``size`` bytes on all queues, a share ``reads`` (0 to 1) of them reads;
-    ``verified``: data is the pattern, and reads are compared with it. Raises :class:`InputError`
-    for a size that is no multiple of the block size, or is too large."""
+    """Run random commands of ``size`` bytes on all queues. ``reads``: the share of reads (0 to 1). ``verified``: writes
+    write the pattern, and reads are compared with it. Raises :class:`InputError` if the size is not a multiple of the
+    block size, or is too large."""
     block = 1 << disk.shift
     if size % block or not block <= size <= disk.piece or size > disk.size:
         raise InputError(f"size {size:,}: use a multiple of {block:,} up to {min(disk.piece, disk.size):,}")

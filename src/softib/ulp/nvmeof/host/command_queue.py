@@ -1,4 +1,4 @@
-"""A queue of the initiator: its connection, and single commands on it."""
+"""A queue of the initiator: its connection, and the execution of single commands."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WC_STATUS = {
 
 
 class CommandError(PeerError):
-    """A command ended with an error status."""
+    """Raised if a command ended with an error status."""
 
     def __init__(self, what: str, status: int, result: int = 0):
         super().__init__(f"{what}: {status_text(status)}")
@@ -56,16 +56,16 @@ class Host:
 
 @cache
 def prepare() -> None:
-    """Compile the kernels of queues before a target waits. Raises :class:`InputError` without an
-    RDMA device."""
+    """Compile the kernels of queues now, so that no target has to wait for the compilation. Raises :class:`InputError`
+    without an RDMA device."""
     rdma_core.bind_first_device()
     columns = layout.columns_of(2, 4096, rdma.Memory(0, layout.size_of(2, 4096)), 0, 0)
     compile_all(rings_of(None, 2), columns, layout.requests(0), np.zeros((BATCH, 3), np.int64))
 
 
 class CommandQueue:
-    """Queue ``qid`` of a controller, whose connection exists, but whose Connect command has not been sent.
-    ``depth`` commands at once, each with ``piece`` bytes of data. Raises :class:`PeerError`."""
+    """Queue ``qid`` of a controller. Its connection is made, but the Connect command has not been sent. It can execute
+    ``depth`` commands at once, each with up to ``piece`` bytes of data. Raises :class:`PeerError`."""
 
     def __init__(
         self,
@@ -108,19 +108,19 @@ class CommandQueue:
         return PeerError(f"{self.where} refused queue {self.qid} of depth {self.depth}: {reason}")
 
     def lost(self) -> PeerError:
-        """Return why no more responses will arrive."""
+        """Return an error that states why no more responses will arrive."""
         status = int(self.rings.n[FAILURE])
         if not status:
             return PeerError(f"{self.where}: no response within {COMMAND_S:g} s")
         return PeerError(f"{self.where}: connection lost ({WC_STATUS.get(status, f'completion status {status}')})")
 
     def data(self, slot: int) -> np.ndarray:
-        """Return uint8: the data of a slot."""
+        """Return the data of a slot (uint8)."""
         row: np.ndarray = self.columns.data64[slot].view(np.uint8)
         return row
 
     def submit(self, command: np.ndarray, data: bytes = b"", size: int = 0) -> int:
-        """Send a command with ``data`` for the target, or room for ``size`` bytes; return its slot.
+        """Send a command with ``data`` for the target, or with room for ``size`` bytes from it; return its slot.
         Raises :class:`PeerError`."""
         columns = self.columns
         if not columns.n[layout.FREE]:
@@ -163,7 +163,7 @@ class CommandQueue:
         self.pair.take_events()
 
     def execute(self, command_name: str, command: np.ndarray, data: bytes = b"", size: int = 0) -> tuple[int, bytes]:
-        """Execute one command alone on the queue; return its result and data. Raises
+        """Execute one command on the otherwise idle queue; return its result and data. Raises
         :class:`CommandError` for an error status, :class:`PeerError` without a response."""
         slot, until = self.submit(command, data, size), time.monotonic() + COMMAND_S
         while True:
@@ -203,5 +203,5 @@ class CommandQueue:
 
 
 def command(opcode: int, nsid: int = 0, **fields: Any) -> np.ndarray:
-    """Return a command."""
+    """Return a command with this opcode and namespace."""
     return one(COMMAND, opcode=opcode, nsid=nsid, **fields)

@@ -1,5 +1,4 @@
-"""The initiator's side of a controller: the admin queue with keep-alive and notices, and I/O
-queues."""
+"""The initiator's side of a controller: the admin queue, with keep-alive and notices, and the I/O queues."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ class HostController:
         self._closing = False
         self.problem: PeerError | None = None
         self.states_stale = True
-        """A notice reported changed asymmetric access states."""
+        """Whether a notice has reported that asymmetric access states changed."""
         try:
             self.admin = CommandQueue(self._channel, address, port, 0, ADMIN_DEPTH, ADMIN_PIECE)
         except PeerError:
@@ -113,7 +112,7 @@ class HostController:
         return self.execute("Identify", command(Admin.IDENTIFY, nsid, cdw10=cns), PAGE)[1]
 
     def log_page(self, page: int, size: int, nsid: int = 0) -> bytes:
-        """Return a log page, read in parts of the size of a command."""
+        """Return a log page. It is read in parts, each as long as one command can transfer."""
         parts = []
         for offset in range(0, size, PAGE):
             length = min(PAGE, size - offset)
@@ -145,7 +144,7 @@ class HostController:
     # -- I/O queues --
 
     def open_queues(self, count: int, depth: int, piece: int) -> list[CommandQueue]:
-        """Open I/O queues, as many of ``count`` as the target grants. Raises :class:`PeerError`."""
+        """Open ``count`` I/O queues, or fewer if the target grants fewer. Raises :class:`PeerError`."""
         most = (self._capabilities & 0xFFFF) + 1
         if depth >= most:
             raise PeerError(f"{self.admin.where}: a queue depth of {depth} is too deep; use at most {most - 1}")
@@ -169,7 +168,7 @@ class HostController:
         self._thread.start()
 
     def _watch(self) -> None:
-        """Take responses of the admin queue; keep the association alive."""
+        """Handle responses on the admin queue, and keep the association alive."""
         next_s = time.monotonic() + KEEP_ALIVE_MS / 2000
         sent: set[int] = set()
         try:

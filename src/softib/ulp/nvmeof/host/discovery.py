@@ -1,4 +1,4 @@
-"""Discovery of a target's subsystems: its discovery log page."""
+"""Discovers the subsystems of a target by its discovery log page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NVM_SUBSYSTEM = 2
 RDMA, IPV4 = 1, 1
 MOST_ENTRIES = 1024
 NAMESPACE_OF_HOSTS = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
-"""Namespace of RFC 9562 for OIDs; softib defines the OID of a node."""
+"""The namespace of RFC 9562 for UUIDs made from OIDs. softib defines an OID for each node."""
 
 
 def this_host() -> Host:

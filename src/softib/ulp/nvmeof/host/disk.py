@@ -1,4 +1,4 @@
-"""A namespace of a target for the initiator: over one or several paths, with reads and writes of any
+"""A namespace of a target as a disk of the initiator, over one or several paths, with reads and writes of any
 length."""
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from softib.ulp.nvmeof.host.queue_kernels import CORRUPT, DONE, STOPPED, transfe
 __all__ = ["CorruptData", "Disk"]
 
 RETRY_S = 30.0
-"""Time limit of a command without a usable path."""
+"""Time for which a command waits for a usable path."""
 PAUSE_S = 0.1
 PATH_RELATED = 3
 """Status code type of errors that may not occur on another path (NVMe 1.4, 8.20)."""
 PREFERENCE = (AnaState.OPTIMIZED, AnaState.NON_OPTIMIZED)
 LARGEST_ZEROES = 1 << 16
-"""Blocks of one Write Zeroes."""
+"""Most blocks of one Write Zeroes command."""
 
 
 class CorruptData(PeerError):
-    """A read returned other data than those that were written."""
+    """Raised if a read returned data that differs from the data written."""
 
 
 @dataclass(eq=False)
@@ -91,9 +91,9 @@ class Disk:
     # -- requests --
 
     def run(self, requests: Any, queue: int = 0) -> None:
-        """Execute requests on queue number ``queue`` of the best path, and repeat those that fail because of their
-        path on another path. Each request then has a status. Raises :class:`CorruptData`, and :class:`PeerError` if
-        there is no path for 30 s."""
+        """Execute requests on queue number ``queue`` of the best path. Requests that fail because of their path are
+        repeated on another path. Each request then has a status. Raises :class:`CorruptData`, and :class:`PeerError` if
+        no path is usable for :data:`RETRY_S`."""
         until = time.monotonic() + RETRY_S
         while True:
             path = self._best()
@@ -109,7 +109,7 @@ class Disk:
             if not retry.any():
                 return
             requests.status[retry] = -1
-            if path is not None and code != DONE:  # another path is tried at once
+            if path is not None and code != DONE:  # try another path at once
                 until = time.monotonic() + RETRY_S
                 continue
             if time.monotonic() > until:
@@ -184,7 +184,7 @@ class Disk:
         return offset >> self.shift, size >> self.shift
 
     def _transfer(self, opcode: Io, offset: int, data: np.ndarray, flags: int = 0) -> None:
-        """Move ``data`` (uint8) from or to the disk."""
+        """Transfer ``data`` (uint8) to or from the disk."""
         lba, blocks = self.check(offset, len(data))
         step = self.piece >> self.shift
         starts = np.arange(0, blocks, step)
@@ -214,7 +214,7 @@ class Disk:
         return data.tobytes()
 
     def write(self, offset: int, data: bytes, through: bool = False) -> None:
-        """Write ``data``; ``through``: to the medium (FUA)."""
+        """Write ``data``; ``through``: the write must reach the medium (FUA)."""
         self._transfer(Io.WRITE, offset, np.frombuffer(data, np.uint8), layout.FUA if through else 0)
 
     def compare(self, offset: int, data: bytes) -> bool:
@@ -228,7 +228,7 @@ class Disk:
         return True
 
     def zero(self, offset: int, size: int, deallocate: bool = False) -> None:
-        """Write zeroes; ``deallocate``: the target frees the room."""
+        """Write zeroes; ``deallocate``: the target may free the space."""
         lba, blocks = self.check(offset, size)
         starts = np.arange(0, blocks, LARGEST_ZEROES)
         requests = layout.requests(

@@ -40,7 +40,7 @@ class NbdServer:
     def __init__(self, disk: Disk, path: str | os.PathLike[str], notice: Callable[[str], None]):
         self.disk, self.path, self._notice = disk, Path(path), notice
         self._one = threading.Lock()
-        """The disk has one queue: requests of clients run one at a time."""
+        """Lets the requests of all clients run one at a time, since the disk has one queue."""
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             if self.path.is_socket() and not _answers(self.path):
@@ -129,7 +129,7 @@ class NbdServer:
         return True
 
     def _execute(self, kind: int, flags: int, offset: int, length: int, data: bytes) -> tuple[int, bytes]:
-        """Return an errno (0: none) and the data read."""
+        """Execute one request. Return an errno (0: success) and the data read."""
         try:
             with self._one:
                 if kind == READ:

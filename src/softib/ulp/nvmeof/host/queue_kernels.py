@@ -42,14 +42,14 @@ from softib.ulp.nvmeof.work_requests import PAIR, SQ_ROOM
 clock_gettime = External("clock_gettime", "int32", "int32", "uintp")
 MONOTONIC = 1
 RECEIVED, SENT = 0, 1
-"""Low bits of wr_id; above them, from bit 8, the slot of the receive."""
+"""Kinds of completions, in the low bits of wr_id. The bits from 8 on are the slot of the receive."""
 DONE, LOST, TIMED_OUT, STOPPED, CORRUPT = range(5)
 """Results of :func:`transfer`."""
 IO_READ, IO_WRITE, COMPARE, ZEROES = int(Io.READ), int(Io.WRITE), int(Io.COMPARE), int(Io.WRITE_ZEROES)
 SGL = 0x40
 """Flags of a command whose data is described by an SGL."""
 YIELD_AFTER, LOOK_EVERY = 2000, 64
-"""Polls without a completion before the thread yields, and between reads of the clock."""
+"""Number of polls without a completion before the thread yields, and before it reads the clock again."""
 
 
 @inner
@@ -131,8 +131,8 @@ def receive(r, q, slot):
 
 @inner
 def finish(q, req, row):
-    """End the request to which the response in ``row`` belongs; return -1 if there is none, 1 for wrong data, else
-    0."""
+    """End the request to which the response in ``row`` belongs. Return -1 if there is no such request, 1 if its data is
+    wrong, otherwise 0."""
     slot = q.response16[row, 6]
     if slot >= q.n[ENTRIES]:
         return -1
@@ -159,7 +159,7 @@ def finish(q, req, row):
 
 @kernel(_nrt=False)
 def transfer(r, q, req):
-    """Execute requests, up to the queue depth at once."""
+    """Execute requests, as many at once as the queue's depth permits."""
     count = len(req.opcode)
     following, done, idle = 0, 0, 0
     last_ns = 0
@@ -224,8 +224,8 @@ def send_capsule(r, q, slot):
 
 @kernel(_nrt=False)
 def take_responses(r, q, out):
-    """Return pending responses: ``out[:n]`` int64[BATCH, 3] (slot, status, result) and n; -1 if the
-    connection is lost."""
+    """Write the pending responses (slot, status, result) to the first n rows of ``out`` (int64[BATCH, 3]), and return
+    n; -1 if the connection is lost."""
     if r.n[PAIR] == 0:
         return -1
     n = poll(r)
@@ -249,7 +249,7 @@ def take_responses(r, q, out):
 
 
 def compile_all(r, q, req, out):
-    """Compile the kernels of queues, with columns without a queue pair and without requests."""
+    """Compile the kernels of queues. The columns passed have no queue pair and no requests."""
     transfer(r, q, req)
     post_all(r, q)
     send_capsule(r, q, 0)

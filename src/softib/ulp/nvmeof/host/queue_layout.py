@@ -27,23 +27,25 @@ CAPSULE, RESPONSE = 64, 16
     TIMEOUT_NS,
     CLOCK_AT,
 ) = range(14)
-"""Indices of ``HostQueueColumns.n``. ``PIECE``: bytes of a slot's data; ``IN_CAPSULE_MAX``: writes up
-to this travel in their capsule; ``STOP``: set by another thread when the association is lost;
+"""Indices of ``HostQueueColumns.n``. ``PIECE``: bytes of a slot's data; ``IN_CAPSULE_MAX``: writes of at most this
+length send their data in the capsule; ``STOP``: set by another thread when the association is lost;
 ``CLOCK_AT``: address of a ``timespec``."""
 STEP = -7046029254386353131
-"""Difference of consecutive words of a pattern: 2^64 divided by the golden ratio, odd."""
+"""Difference of consecutive words of a pattern: 2^64 divided by the golden ratio, rounded to an odd number."""
 
 HostQueueColumns = table(
     "HostQueueColumns",
     "n capsule8 capsule16 capsule32 capsule64 data64 response16 response64 free slot_request slot_began clock",
 )
-"""Rows of ``capsule`` and ``data64`` are slots (commands); of ``response``: receives."""
+"""The columns of a queue. Rows of ``capsule`` and ``data64`` are slots (commands); rows of ``response`` are
+receives."""
 Requests = table("Requests", "opcode lba blocks flags memory pattern status result ns bad")
 """The requests of one call. ``memory``: address of the data (0: see ``pattern``); ``pattern``: the first word of
 the pattern that a write writes and a read must return, word i being ``pattern`` + i · ``STEP`` (1 in ``flags``);
-``status``: -1 until it has one; ``ns``: from its start to its end; ``bad``: 1 for a read with other data."""
+``status``: -1 until the request has ended; ``ns``: the time from its start to its end; ``bad``: 1 if a read returned
+other data."""
 PATTERN, FUA, DEALLOCATE = 1, 2, 4
-"""``Requests.flags``."""
+"""Bits of ``Requests.flags``."""
 
 
 def columns_of(depth: int, piece: int, memory: Any, lkey: int, rkey: int) -> Any:
@@ -83,7 +85,7 @@ def size_of(depth: int, piece: int) -> int:
 
 
 def requests(count: int, **columns: Any) -> Any:
-    """Return ``count`` requests with these columns; the others are 0."""
+    """Return ``count`` requests with the given columns; all other columns are 0."""
     arrays = {name: np.zeros(count, np.int64) for name in Requests._fields}
     for name, values in columns.items():
         arrays[name][:] = values

@@ -1,4 +1,4 @@
-"""Capsules and responses of a target in a capture that Wireshark reads: ``softib target --pcap``."""
+"""Captures the capsules and responses of a target for Wireshark (``softib target --pcap``)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEND_ONLY_WITH_INVALIDATE = 0x17
 INCOMING, INVALIDATES = 0, 2
 WORD, PSN_MASK = 4, 0xFFFFFF
 KIND, SIZE, PSN, NS, MESSAGE = range(5)
-"""Words of a row of a queue's trace; the message follows to its end."""
+"""Indices of the words in a row of a queue's trace. The message begins at MESSAGE, and fills the rest of the row."""
 
 
 class CapsuleCapture:
@@ -32,7 +32,7 @@ class CapsuleCapture:
         self._file, self._lock = PcapFile(path), threading.Lock()
 
     def write(self, rows: np.ndarray, path: Path) -> None:
-        """Write rows of a queue's trace in their order; messages of one kind and size are made at once."""
+        """Write rows of a queue's trace in their order. Messages of the same kind and size are made together."""
         records: list[list[bytes]] = [[] for _ in rows]
         alike = rows[:, KIND] << 32 | rows[:, SIZE]
         for key in np.unique(alike).tolist():
@@ -43,7 +43,7 @@ class CapsuleCapture:
                     records[row].append(record.tobytes())
         with self._lock:
             self._file.put(b"".join(record for of_row in records for record in of_row))
-            self._file.flush()  # a reader sees the data at once, and a second signal while the target ends loses none
+            self._file.flush()  # readers see it at once, and a second signal loses none
 
     def close(self) -> None:
         """End the file."""

@@ -1,5 +1,5 @@
-"""Controllers of a subsystem: Connect, properties, and the commands of the admin queue. Without
-I/O: a command and its data in, a reply out."""
+"""Controllers of a subsystem: Connect, properties, and the commands of the admin queue. The module does no I/O: its
+functions take a command and its data, and return a reply."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ __all__ = [
 MAX_IO_QUEUES = 16
 MAX_CONTROLLERS = 64
 CAP = (MAX_ENTRIES - 1) | 1 << 16 | 20 << 24 | 1 << 37
-"""MQES; contiguous queues; ready within 10 s; the NVM command set."""
+"""The property CAP: MQES; contiguous queues required; ready within 10 s; the NVM command set."""
 CC_ENABLE, CC_SHUTDOWN, CC_SIZES = 1, 3 << 14, 6 << 16 | 4 << 20
 CC_SIZES_MASK, CC_PAGE_SIZE = 0xFF << 16, 0xF << 7
 CSTS_READY, CSTS_FATAL, CSTS_SHUT_DOWN = 1, 2, 2 << 2
 DYNAMIC = 0xFFFF
 IN_DATA = 1 << 16
-"""Bit of Connect's result: the invalid parameter is in the data."""
+"""Bit of Connect's result that shows that the invalid parameter is in the data."""
 DNR = 0x4000
 NOTICE = 2
 NAMESPACE_NOTICE, ANA_NOTICE = 0x00, 0x03
@@ -58,7 +58,7 @@ class Reply:
 
 
 def refuse(status: int, result: int = 0) -> Reply:
-    """Return an error response that the host need not retry."""
+    """Return an error response, after which the host must not retry the command."""
     return Reply(DNR | status, result)
 
 
@@ -68,10 +68,10 @@ class Queue(Protocol):
     qid: int
 
     def counts(self) -> np.ndarray:
-        """Return its totals, by name of :data:`COUNTS`."""
+        """Return the totals of the queue, in the order of :data:`COUNTS`."""
 
     def newest_error(self) -> tuple[int, bytes]:
-        """Return the number of its errors, and a log page entry for the newest."""
+        """Return the number of the queue's errors, and a log page entry for the newest."""
 
 
 COUNTS = ("read_bytes", "written_bytes", "reads", "writes", "errors")
@@ -101,9 +101,9 @@ class Controller:
     awaiting: list[int] = field(default_factory=list)
     """Slots of unanswered Async Event Requests."""
     events: list[tuple[int, int]] = field(default_factory=list)
-    """Notices (information, log page) that wait for a request."""
+    """Notices (information, log page) that wait for an Async Event Request."""
     masked: set[int] = field(default_factory=set)
-    """Log pages with a notice sent, until they are read."""
+    """Log pages for which a notice was sent, and which the host has not read since."""
 
     def expired(self, now_s: float) -> bool:
         """Return whether the host has exceeded its keep-alive time."""
@@ -112,13 +112,13 @@ class Controller:
     # -- notices --
 
     def notify(self, information: int, page: int) -> None:
-        """Send a notice to the host, at most one until it has read the page."""
+        """Send the host a notice of a log page. No further notice of the page is sent until the host has read it."""
         if not self.discovery and self.events_wanted & (1 << (8 + information)) and page not in self.masked:
             self.masked.add(page)
             self.events.append((information, page))
 
     def due_events(self) -> list[tuple[int, int]]:
-        """Return slots of requests to answer now, each with its result."""
+        """Return the slots of Async Event Requests that are to be answered now, each with its result."""
         due = []
         while self.events and self.awaiting:
             information, page = self.events.pop(0)
@@ -128,7 +128,7 @@ class Controller:
     # -- commands --
 
     def execute(self, command: np.void, slot: int, now_s: float) -> Reply | None:
-        """Execute a command of the admin queue; None: its response comes later."""
+        """Execute a command of the admin queue. Return the reply; None if it is sent later."""
         self.seen_s = now_s
         opcode = int(command["opcode"])
         if opcode == Admin.FABRICS:
@@ -154,7 +154,7 @@ class Controller:
             self.awaiting.append(slot)
             return None
         if opcode == Admin.ABORT and not self.discovery:
-            return Reply(result=1)  # commands end before their abort arrives
+            return Reply(result=1)  # not aborted: a command always ends before its Abort arrives
         return refuse(Status.INVALID_OPCODE)
 
     def _fabrics(self, command: np.void) -> Reply:
@@ -273,7 +273,7 @@ class Controllers:
     def connect(
         self, command: np.void, data: bytes, port: TargetPort, qid: int, entries: int, now_s: float
     ) -> tuple[Reply, Controller | None]:
-        """Execute Connect on a queue whose connection was requested as ``qid`` with ``entries``."""
+        """Execute Connect on a queue. ``qid`` and ``entries`` are those in its connection request."""
         fields = read_structure(CONNECT_DATA, data)
         if int(command["recfmt"]) != 0:
             return refuse(Status.CONNECT_INCOMPATIBLE_FORMAT), None
@@ -334,7 +334,7 @@ class Controllers:
         return Reply(result=controller.cntlid), controller
 
     def leave(self, controller: Controller, qid: int) -> None:
-        """Remove an ended queue of ``controller``; with the admin queue the association ends."""
+        """Remove an ended queue of ``controller``; with the admin queue, end the association."""
         with self._lock:
             queue = controller.queues.pop(qid, None)
             if queue is not None:

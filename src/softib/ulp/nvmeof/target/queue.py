@@ -26,12 +26,12 @@ __all__ = ["TargetQueue"]
 
 SLEEP_MS = 1000
 TO_TARGET = 1
-"""Low bits of an opcode with data from the host."""
+"""The two low bits of the opcode of a command with data from the host."""
 
 
 class TargetQueue:
-    """A connection requested by a host. Raises :class:`PeerError` if it fails. ``ended`` is called
-    in its thread when it has ended."""
+    """A queue on a connection that a host requested. Raises :class:`PeerError` if the connection fails. ``ended`` is
+    called in the queue's thread when the queue has ended."""
 
     def __init__(
         self,
@@ -71,18 +71,18 @@ class TargetQueue:
         self._thread = threading.Thread(target=self._run, name=f"queue {qid}", daemon=True)
 
     def start(self) -> None:
-        """Serve it."""
+        """Start the thread that serves the queue."""
         self.started = True
         self._thread.start()
 
     def call(self, ending: bool = False) -> None:
-        """Make the queue's thread end, or check for due notices. Any thread may call it."""
+        """Make the queue's thread end (``ending``), or check for due notices. Any thread may call it."""
         self._ending = self._ending or ending
         self.columns.n[layout.STOP] = 1
         os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
-        """Wait for its thread, and destroy its resources."""
+        """Wait for the queue's thread to end, and destroy the queue's resources."""
         if self._thread.is_alive():
             self._thread.join()
         self.pair.close()
@@ -96,7 +96,7 @@ class TargetQueue:
         return count, entry.tobytes()
 
     def counts(self) -> np.ndarray:
-        """Return its totals."""
+        """Return the totals of the queue."""
         return self.columns.done.copy()
 
     # -- the thread --
@@ -128,7 +128,7 @@ class TargetQueue:
             columns.n[layout.STOP] = 0
             return self._send_notices()
         if not self.pair.armed:
-            self.pair.arm()  # then look again
+            self.pair.arm()  # and then check for completions again
             return True
         waits = select.poll()
         for fd in (self.pair.channel_fd, self._wake):

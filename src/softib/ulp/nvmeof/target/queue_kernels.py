@@ -69,17 +69,17 @@ EINTR, ENOSPC, EDQUOT, EFBIG = 4, 28, 122, 27
 KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 0x10
 
 IDLE, COMMAND, BROKEN, CALLED = range(4)
-"""Return values of :func:`serve`: nothing arrived for a while; slot ``SLOT`` is for Python; the
-connection failed; another thread set ``STOP``, or the trace is half full."""
+"""Return values of :func:`serve`. IDLE: nothing arrived for a while. COMMAND: Python must execute the command in slot
+``SLOT``. BROKEN: the connection failed. CALLED: another thread set ``STOP``, or the trace is half full."""
 REALTIME, YIELD_AFTER = 0, 2000
-"""A clock; polls without a completion before the thread yields."""
+"""CLOCK_REALTIME; number of polls without a completion before the thread yields."""
 RECEIVED, DATA, ANSWERED = range(3)
 """Low bits of wr_id: the kind of completion. From bit 8: the slot; for ANSWERED the buffer + 1, and
 from bit 24 the number of work requests."""
 FLUSH, IO_WRITE, IO_READ, COMPARE, ZEROES = (int(opcode) for opcode in Io)
 FABRICS = int(Admin.FABRICS)
 DNR = 0x4000
-"""Do not retry (NVMe 1.4, figure 124)."""
+"""Bit "do not retry" of a status (NVMe 1.4, figure 124)."""
 OK = int(Status.SUCCESS)
 INVALID_OPCODE, INVALID_FIELD = DNR | Status.INVALID_OPCODE, DNR | Status.INVALID_FIELD
 INVALID_NAMESPACE, SGL_TYPE_INVALID = DNR | Status.INVALID_NAMESPACE, DNR | Status.SGL_TYPE_INVALID
@@ -140,7 +140,7 @@ def give_back(q, buffer):
 
 @inner
 def packets(q, length):
-    """Return the packets of a message (IBA 9.7.2: an empty one has one)."""
+    """Return the number of packets of a message (an empty message has one, IBA 9.7.2)."""
     return max(1, (length + q.n[MTU] - 1) // q.n[MTU])
 
 
@@ -229,13 +229,13 @@ def fetch(r, q, slot, length):
 
 @inner
 def read_file(q, fd, address, length, offset):
-    """Read into memory; return a status."""
+    """Read from the file into memory; return a status."""
     done = 0
     while done < length:
         got = pread(fd, address + done, length - done, offset + done)
         if got < 0 and error_number(q) == EINTR:
             continue
-        if got <= 0:  # an error, or a file that became shorter
+        if got <= 0:  # an error, or the file became shorter
             return READ_ERROR
         done += got
     return OK
@@ -274,8 +274,8 @@ def write_zeroes(q, fd, offset, length, deallocate):
 
 @inner
 def refusal(q, slot, opcode):
-    """Return the status of a command that must not be executed, or OK."""
-    if q.capsule8[slot, 1] & 3:  # fused
+    """Return the error status of a command that must not be executed; OK if it may be."""
+    if q.capsule8[slot, 1] & 3:  # a fused command
         return INVALID_FIELD
     if opcode != FLUSH and opcode != IO_WRITE and opcode != IO_READ and opcode != COMPARE and opcode != ZEROES:
         return INVALID_OPCODE
@@ -300,14 +300,14 @@ def refusal(q, slot, opcode):
         return LBA_OUT_OF_RANGE
     if opcode == ZEROES:
         return OK
-    if q.capsule8[slot, 1] >> 6 != 1:  # no SGL
+    if q.capsule8[slot, 1] >> 6 != 1:  # the data is not described by an SGL
         return INVALID_FIELD
     return wrong_segment(q, slot, opcode, blocks << q.shift[nsid])
 
 
 @inner
 def wrong_segment(q, slot, opcode, size):
-    """Return the status of an SGL that is not for ``size`` bytes, or OK."""
+    """Return an error status if the SGL of the command is not for ``size`` bytes; otherwise OK."""
     if size > MAX_DATA:
         return INVALID_FIELD
     if is_keyed(q, slot):
@@ -374,8 +374,8 @@ def for_python(q, slot):
 
 @inner
 def begin(r, q, slot):
-    """Begin the command in ``slot`` if there is a buffer and room in the send queue; return -1 if the connection
-    failed, 1 if Python must execute the command now, 0 otherwise."""
+    """Begin the command in ``slot`` if there is a buffer and room in the send queue; Return -1 if the connection
+    failed, 1 if Python must execute the command now, otherwise 0."""
     if q.n[FREE] == 0 or r.n[SQ_ROOM] < 2:
         q.held[(q.n[HELD_FIRST] + q.n[HELD]) % q.n[ENTRIES]] = slot
         q.n[HELD] += 1
@@ -392,8 +392,7 @@ def begin(r, q, slot):
 
 @inner
 def data_came(r, q, slot):
-    """Continue the command in ``slot``, whose data is in its buffer; the same results as
-    :func:`begin`."""
+    """Continue the command in ``slot``, whose data is in its buffer. Return values are those of :func:`begin`."""
     if for_python(q, slot):
         q.n[SLOT] = slot
         return 1
@@ -404,7 +403,7 @@ def data_came(r, q, slot):
 
 @inner
 def completed(r, q, k):
-    """Handle one completion; the same results as :func:`begin`."""
+    """Handle one completion. Return values are those of :func:`begin`."""
     wr_id = r.wc64[k, 0]
     if failed(r, k):
         return -1
@@ -429,8 +428,8 @@ def completed(r, q, k):
 
 @kernel(_nrt=False)
 def serve(r, q, pending):
-    """Serve the queue until one of ``IDLE``, ``COMMAND``, ``BROKEN``, ``CALLED``. ``pending``
-    int64[2]: the completion to continue with, and their number."""
+    """Serve the queue; return ``IDLE``, ``COMMAND``, ``BROKEN`` or ``CALLED``. ``pending`` int64[2]: the index of the
+    next completion to handle, and the number of completions polled."""
     idle = 0
     while True:
         if q.n[STOP] or (q.n[TRACE_ROOM] and 2 * q.n[TRACED] > q.n[TRACE_ROOM]):

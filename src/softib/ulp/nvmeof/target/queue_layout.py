@@ -19,9 +19,10 @@ MAX_DATA = 1 << 17
 IN_CAPSULE_SIZE = 4096
 CAPSULE = 64 + IN_CAPSULE_SIZE
 BUFFERS = 8
-"""Buffers of a queue for data in transit; used last in, first out, so that they stay in the cache."""
+"""Number of buffers of a queue for data in transit. The buffer released last is used first, because it is in the
+cache."""
 SPINS = 4000
-"""Polls without a completion before the thread sleeps."""
+"""Number of polls without a completion before the thread sleeps."""
 
 ENTRIES, ADMIN, LKEY, CAPSULES_AT, BUFFERS_AT, RESPONSE_AT, SCRATCH_AT, ZEROES_AT, ERRNO_AT = range(9)
 FREE, HELD, HELD_FIRST, HEAD, SLOT, STOP, WAIT, NUMBER_OF_NAMESPACES = range(9, 17)
@@ -29,13 +30,13 @@ TRACE_ROOM, TRACED, TRACE_AT, CLOCK_AT, MTU, PSN_IN, PSN_OUT = range(17, 24)
 """Indices of ``TargetQueue.n``: entries; 1 while all commands go to Python (before Connect, and in an
 admin queue); the local key; addresses; free buffers; held capsules and the first of them; SQHD; the
 slot of a command for Python; set by other threads: end or check for notices; polls without a completion
-before the thread sleeps; namespaces; address of errno's copy. For a trace: rows of ``trace`` (0: none),
-rows in use, its address and that of a ``timespec``, and the position of both directions."""
+before the thread sleeps; namespaces; address of errno's copy. For a trace: rows of ``trace`` (0: there is no trace),
+rows in use, its address, the address of a ``timespec``, the path MTU, and the next PSN of both directions."""
 SPAN = 4 + CAPSULE // 8
-"""Words of a row of ``trace``: direction, bytes, PSN, ns; then the capsule or response."""
+"""Number of words in a row of ``trace``: direction, bytes, PSN, ns, and then the capsule or response."""
 TRACE_ROWS = 256
 N_READ, N_WRITTEN, N_READS, N_WRITES, N_ERRORS = range(5)
-"""Indices of ``TargetQueue.done``: bytes and commands."""
+"""Indices of ``TargetQueue.done``: counts of bytes and commands."""
 
 TargetQueueColumns = table(
     "TargetQueueColumns",
@@ -55,9 +56,9 @@ class QueueMemory(NamedTuple):
     columns: Any
     """:data:`TargetQueueColumns`."""
     registered: Memory
-    """Capsules, buffers and the response, for the adapter."""
+    """Memory that the adapter accesses: capsules, buffers and the response."""
     scratch: np.ndarray
-    """Data of a command that its thread reads or writes."""
+    """Memory for the data of a command that the thread executes in Python."""
 
 
 def columns_of(pair: QueuePair | None, entries: int, shared: dict[str, Any], traced: bool) -> QueueMemory:

@@ -34,7 +34,7 @@ __all__ = ["TargetServer"]
 LOOK_S = 0.5
 """Interval of the checks of files and hosts."""
 CONNECT_S = 10.0
-"""Time limit of a new connection to send its Connect command."""
+"""Time within which a new connection must send its Connect command."""
 
 
 class TargetServer:
@@ -64,9 +64,11 @@ class TargetServer:
             bind_first_device()
             queue = columns_of(None, 2, self.subsystem.shared_columns(ports[0]), pcap is not None)
             compile_all(queue.rings, queue.columns, np.zeros(2, np.int64))  # a host would wait for it
-            self._capture = None if pcap is None else CapsuleCapture(pcap)
             self._channel = EventChannel()
+            undo.callback(self._channel.close)
             self._listener = Listener(self._channel, "0.0.0.0", port)
+            undo.callback(self._listener.close)
+            self._capture = None if pcap is None else CapsuleCapture(pcap)  # last: it replaces an existing file
             undo.pop_all()
         self.controllers, self._notice = Controllers(self.subsystem), notice
         self._queues: dict[int, TargetQueue] = {}
@@ -74,7 +76,7 @@ class TargetServer:
         self._lock = threading.Lock()
 
     def serve(self, until: Callable[[], bool]) -> None:
-        """Serve until ``until`` returns true; it is called twice a second."""
+        """Serve until ``until`` returns true; ``until`` is called twice a second."""
         look_s = 0.0
         while not until():
             event = self._channel.get(LOOK_S)
@@ -194,7 +196,7 @@ class TargetServer:
 
 
 def state_of(text: str) -> AnaState:
-    """Return the state named by the user. Raises :class:`InputError`."""
+    """Return the asymmetric access state that the user's text names. Raises :class:`InputError`."""
     names = {state.name.lower().replace("_", "-"): state for state in AnaState}
     if text not in names:
         raise InputError(f"access state {shown(text)!r} does not exist; use one of {', '.join(names)}")

@@ -31,19 +31,19 @@ __all__ = ["ADMIN_ENTRIES", "DEFAULT_NQN", "Namespace", "Subsystem", "TargetPort
 DEFAULT_NQN = "nqn.2026-11.softib:target"
 LONGEST_NQN = 223
 BLOCK_SHIFT = 12
-"""Namespaces have blocks of 4,096 bytes, or of 512 if the file size is not a multiple."""
+"""Namespaces have blocks of 4,096 bytes, or of 512 bytes if the size of the file is not a multiple of 4,096."""
 ADMIN_ENTRIES = 32
 VERSION = 0x0001_0400
 MODEL, FIRMWARE = b"softib".ljust(40), b"1".ljust(8)
 KEEP_ALIVE_UNITS = 10
-"""Granularity of the keep-alive time, in 100 ms."""
+"""Granularity of the keep-alive time in units of 100 ms."""
 AER_LIMIT = 4
 OAES_NAMESPACE, OAES_ANA = 1 << 8, 1 << 11
 ONCS_COMPARE, ONCS_WRITE_ZEROES = 1 << 0, 1 << 3
 ANA_SHARED, MULTIPLE = 1 << 3, 0b11
-"""CMIC: asymmetric namespace access; several ports, several controllers."""
+"""Bits of CMIC: asymmetric namespace access; several ports and several controllers."""
 SGLS = 1 << 0 | 1 << 2 | 1 << 20
-"""SGLs; keyed; an offset as address (data in the capsule)."""
+"""Bits of SGLS: SGLs; keyed SGLs; an offset as address (data in the capsule)."""
 DEALLOCATED_READS_ZERO, WRITE_ZEROES_DEALLOCATES = 0b001, 1 << 3
 ANA_GROUP_ID = 1
 
@@ -148,8 +148,8 @@ class Subsystem:
         return np.full(len(self.namespaces) + 1, int(port.state), np.int64)
 
     def shared_columns(self, port: TargetPort) -> dict[str, Any]:
-        """Return the columns by namespace of a queue on ``port``, which are updated with later
-        changes."""
+        """Return the columns that have a row per namespace, for a queue on ``port``. They are updated when states
+        change."""
         return {**self.columns, "state": self._states[port.number]}
 
     def port_at(self, address: str) -> TargetPort | None:
@@ -180,7 +180,7 @@ class Subsystem:
     # -- pages --
 
     def identify(self, cns: int, nsid: int, cntlid: int, discovery: bool) -> tuple[int, bytes]:
-        """Return a status and the page of Identify."""
+        """Execute Identify: return a status and the page."""
         if cns == Cns.CONTROLLER:
             return Status.SUCCESS, self._controller(cntlid, discovery).tobytes()
         if discovery:
@@ -204,7 +204,8 @@ class Subsystem:
         return self._digest[:12] + nsid.to_bytes(4, "big")
 
     def _uuid(self, nsid: int) -> bytes:
-        """Return a UUID of version 8 (RFC 9562), from the subsystem and the number."""
+        """Return the UUID (version 8 of RFC 9562) of a namespace, made from the subsystem and the namespace's
+        number."""
         octets = bytearray(hashlib.sha256(self._digest + nsid.to_bytes(4, "big")).digest()[:16])
         octets[6], octets[8] = octets[6] & 0x0F | 0x80, octets[8] & 0x3F | 0x80
         return bytes(octets)
@@ -220,7 +221,7 @@ class Subsystem:
             ver=VERSION,
             cntrltype=2 if discovery else 1,
             aerl=AER_LIMIT - 1,
-            lpa=1 << 2,  # the log page offset
+            lpa=1 << 2,  # Get Log Page supports an offset
             kas=KEEP_ALIVE_UNITS,
             maxcmd=ADMIN_ENTRIES if discovery else MAX_ENTRIES,
             sgls=SGLS,

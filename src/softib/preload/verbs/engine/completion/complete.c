@@ -15,7 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The socket for sending to that process; -1: none. It is opened only when a thread sleeps, which is rare. */
+/* Return a socket for sending to socket `number` of `process`; -1: none. It is opened for each message, which is needed
+ * only if a thread sleeps and so is rare. */
 static int writer(struct ve_engine *e, uint32_t process, uint32_t number)
 {
     struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -76,7 +77,7 @@ void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq)
     }
 }
 
-/* The last completion has been written, but `producer` does not count it yet. */
+/* Take the lock. If its dead owner has written a completion that `producer` does not count yet, count it. */
 void ve_lock_cq(struct ve_engine *e, struct softib_cq *cq)
 {
     const struct softib_cqe *ring;
@@ -176,7 +177,7 @@ void ve_purge(struct ve_engine *e, uint64_t at, uint32_t qpn)
         vm_lock(&e->w, &cq->polling);
     ve_lock_cq(e, cq);
     ring = vm_at(&e->w, cq->ring);
-    to = cq->producer; /* the other completions move up, so that purged ones take no room */
+    to = cq->producer; /* the other completions move up, so that purged ones take no space */
     for (uint32_t i = cq->producer; i != cq->consumer; i--) {
         if (ring[(i - 1) & (cq->size - 1)].owner == qpn) {
             ve_free_place(&ring[(i - 1) & (cq->size - 1)]);

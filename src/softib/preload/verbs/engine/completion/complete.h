@@ -9,7 +9,7 @@ static inline struct softib_cq *ve_cq(struct ve_engine *e, uint64_t at)
     return vm_at(&e->w, at);
 }
 
-/* `seq` of completion number `at`. */
+/* Return `seq` of completion number `at`. */
 static inline uint32_t ve_cqe_seq(uint32_t at)
 {
     return (at + 1) | SOFTIB_CQE_THERE;

@@ -24,7 +24,7 @@ static struct softib_pending_event *entry(struct softib_events *list, uint32_t i
     return (struct softib_pending_event *)(list + 1) + (i & (SOFTIB_VERBS_EVENTS - 1));
 }
 
-/* Send the events that wait for `socket` while there is room, or drop them. The list is locked. */
+/* Send the events that wait for `socket`, as long as there is room; with `forget`, drop them. The list is locked. */
 static void settle(struct ve_engine *e, uint32_t process, struct softib_events *list, uint32_t socket, bool forget)
 {
     uint32_t first = list->first;
@@ -77,7 +77,7 @@ bool ve_events_open(struct ve_engine *e)
         return true;
     at = vm_alloc(&e->w, octets);
     if (at && !__atomic_compare_exchange_n(&self->events, &none, at, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        vm_free(&e->w, at, octets); /* another thread's */
+        vm_free(&e->w, at, octets); /* another thread has created the list */
     return at || none;
 }
 

@@ -4,8 +4,8 @@
 
 #include "../engine.h"
 
-/* Raise an asynchronous event of an object of `process` (this one or another), whose objects are
- * held. */
+/* Raise an asynchronous event of an object of `process` (this one or another). The caller holds a hazard on the
+ * process. */
 void ve_event(struct ve_engine *e, uint32_t process, uint32_t socket, uint32_t type, uint64_t element);
 /* Create the list of waiting events of this process; false: out of memory; events are then
  * lost when their socket is full. */

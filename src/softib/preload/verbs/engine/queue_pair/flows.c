@@ -24,7 +24,7 @@ void ve_flow_next(struct ve_qp *q)
     if (ve_modes & VE_PACED)
         number = ve_scheduled_path(q);
     else if (q->flow.keep_us)
-        number = q->s->qpn; /* BOUNDED: the flows of a pair of ports are spread */
+        number = q->s->qpn; /* BOUNDED: different QPs between two ports take different paths */
     else
         number = q->route.number + 1u;
     take(q, number % n);
@@ -43,7 +43,7 @@ void ve_flows_fit(struct ve_qp *q)
         return; /* the flow keeps its paths */
     q->flows = flows;
     while (q->flows_n < q->flow.choices)
-        flows[q->flows_n++] = (struct sv_flow){ .epoch = UINT64_MAX }; /* walked when it is taken */
+        flows[q->flows_n++] = (struct sv_flow){ .epoch = UINT64_MAX }; /* walked when a message takes it */
 }
 
 void ve_flows_drop(struct ve_qp *q)

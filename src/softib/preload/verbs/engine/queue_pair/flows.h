@@ -1,8 +1,8 @@
 /*
- * The paths of a queue pair whose packets switches route adaptively. Each message takes one of them: on a paced fabric the
- * one that the switches would prefer when it is posted, according to the work of their links (scheduling/pace.c),
- * otherwise the next in turn. The flow of the current path is q->flow, with its cell, so that counters show where packets
- * went.
+ * The paths of a queue pair whose packets switches route adaptively. Each message takes one of them. On a paced fabric
+ * it is the path that the switches would prefer when the message is posted, according to the work waiting at their
+ * links (scheduling/pace.c); otherwise messages take the paths in turn. The flow of the current path is q->flow, with
+ * its cell, so that counters show where packets went.
  */
 #ifndef SOFTIB_VERBS_ENGINE_FLOWS_H
 #define SOFTIB_VERBS_ENGINE_FLOWS_H

@@ -7,7 +7,7 @@
 #include <string.h>
 
 
-/* The GID lies on a boundary of 4 bytes. */
+/* Return the GID as four words: it is aligned to 4 bytes. */
 static uint32_t *gid_dwords(struct softib_member *at)
 {
     return (uint32_t *)(void *)at->gid;

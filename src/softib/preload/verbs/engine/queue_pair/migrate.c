@@ -2,7 +2,7 @@
  * Automatic path migration (IBA 17.2.8). A QP with an alternate path is set to REARM; when a packet
  * passes between two QPs in REARM, both become ARMED. An armed QP migrates when it is modified to
  * MIGRATED, when its retries are exhausted, or when a request arrives from a QP that has migrated:
- * the alternate path replaces the primary one, once, with event PATH_MIG.
+ * the alternate path replaces the primary one, and event PATH_MIG is raised once.
  *
  * State, port and the data for peers are in shared memory, so the process that detects the reason migrates the QP under
  * its lock. Address and timeout belong to the owner, which updates them before its next request.

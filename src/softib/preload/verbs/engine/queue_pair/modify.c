@@ -229,7 +229,7 @@ static void take(struct ve_qp *q, const struct ibv_qp_attr *a, int mask)
     }
 }
 
-/* Reset all state; the completions not polled yet are removed by purge. */
+/* Reset all state except completions that were not polled yet, which purge removes. */
 static void reset(struct ve_qp *q)
 {
     struct softib_qp *s = q->s;
@@ -248,7 +248,8 @@ static void reset(struct ve_qp *q)
     memset(&q->flow, 0, sizeof q->flow);
 }
 
-/* A poller may post between start_poll and end_poll, so no lock of the QP is held here; in RESET nothing completes. */
+/* Purge the QP's completions. No lock of the QP is held here, because a poller may post between start_poll and
+ * end_poll. No new completions appear, since the QP is in RESET. */
 static void purge(struct ve_qp *q)
 {
     if (q->send_cq)
@@ -298,7 +299,8 @@ int ve_qp_walk(struct ve_qp *q)
     return error;
 }
 
-/* A peer that cannot copy to this process will order copies from it. For datagrams the senders are unknown. */
+/* Serve copies if the peer cannot access this process's memory itself. The senders of datagrams are unknown, so a UD QP
+ * serves copies if any process could need it. */
 static void serve_peer(struct ve_qp *q)
 {
     struct vm_heap *w = &q->e->w;

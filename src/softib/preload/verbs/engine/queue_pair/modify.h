@@ -18,9 +18,9 @@ static inline struct ibv_ah_attr ve_path_bits(const struct ibv_ah_attr *ah)
 
 /* Return the attributes of a transition; false: no such transition. */
 bool ve_transition(uint8_t type, enum ibv_qp_state from, enum ibv_qp_state to, int *required, int *optional);
-/* An XRC target may have been modified in another process. `q->lock` is held. */
+/* Update the state of an XRC target, which another process may have modified. `q->lock` is held. */
 void ve_catch_up(struct ve_qp *q);
-/* 0, EINVAL, or EOPNOTSUPP where `mask` names an attribute that this interface does not have. */
+/* Modify a QP. Return 0, EINVAL, or EOPNOTSUPP if `mask` names an attribute that this interface does not have. */
 int ve_modify(struct ve_qp *q, const struct ibv_qp_attr *attr, int mask);
 int ve_qp_walk(struct ve_qp *q);
 

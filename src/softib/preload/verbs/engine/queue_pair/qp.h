@@ -28,7 +28,7 @@ struct ve_qp {
     struct ibv_qp_ex ex;            /* first: the application's pointer */
     struct ve_engine *e;
     struct softib_qp *s;
-    uint64_t at;                    /* of s */
+    uint64_t at;                    /* offset of `s` in the heap */
     const struct sv_device *device;
     struct ve_spin lock;            /* of the sending half */
     struct sv_flow flow;
@@ -40,12 +40,12 @@ struct ve_qp {
     uint32_t max_send, max_sges, max_inline, max_recv;
     struct ve_slot *slots;
     uint32_t head, tail;            /* pending requests */
-    uint32_t completed;             /* requests so far */
+    uint32_t completed;             /* number of requests completed so far */
     uint32_t freed;                 /* number of requests whose WQEs are free again, because their completion or a
                                      * later one was polled */
     uint32_t receives_freed;        /* number of receives so far whose completion was polled */
     uint8_t timeout, retry_cnt, rnr_retry, rnr_left;
-    uint8_t waits;                  /* enum ve_wait of the first of them */
+    uint8_t waits;                  /* enum ve_wait: the reason why the first pending request waits */
     bool completed_first;           /* the completion of the current request was written before that of the receive */
     bool overran;                   /* send_cq has overrun, and a completion is lost */
     bool early;                     /* retry the head of the queue early, because a receive was posted, or the
@@ -57,11 +57,11 @@ struct ve_qp {
     uint64_t deadline_ns, next_ns;
     uint64_t tried_ns;              /* VE_RNR: time of the last attempt without a receive */
     uint64_t looked_ns;             /* VE_RNR: time of the last check that the responder lives */
-    bool corrupted;                 /* VE_LOST: by a bit error */
-    uint8_t resends;                /* for that reason */
+    bool corrupted;                 /* VE_LOST because of a bit error */
+    uint8_t resends;                /* resends because of bit errors */
     struct ibv_qp_attr attr;        /* as last modified, for query */
     struct ibv_qp_init_attr init;
-    void *builder;                  /* of ibv_wr_*; abi/ */
+    void *builder;                  /* state of ibv_wr_* (abi/wr_builder.c) */
     uint64_t rng_state;             /* loss.c */
     bool executed;                  /* the first pending request was executed, and its ACK was lost; the next fields
                                      * hold the contents of that ACK */
@@ -70,7 +70,7 @@ struct ve_qp {
     uint16_t moves;                 /* value of s->moves that `attr` and `route` include */
     struct ve_sq_sched *sched;           /* sq_sched.c; NULL: nothing was ever deferred */
     uint32_t events;                /* asynchronous events fetched but not acknowledged */
-    struct ve_sge_bounce *sge_bounce; /* sge_bounce.c: of the current request */
+    struct ve_sge_bounce *sge_bounce; /* sge_bounce.c: buffer of the current request */
     struct ve_rendezvous *rendezvous;           /* tag matching: unfinished rendezvous of the responder */
     uint8_t owns;                   /* 0: a handle for another process's QP (XRC open_qp) */
     struct ve_qp *next_of_process, *previous_of_process; /* of e->qps */

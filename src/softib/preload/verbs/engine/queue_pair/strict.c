@@ -42,7 +42,7 @@ uint32_t ve_strict_roll(void)
 
 /* -- warnings -- */
 
-/* Frames from the first one outside this library, which is the caller in the program. */
+/* Return the index of the first frame outside this library: the caller in the program. */
 static int theirs(void **frames, int n)
 {
     Dl_info here, there;

@@ -15,7 +15,8 @@ struct softib_srq;
 /* Print one line and the program's backtrace. */
 void ve_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same, once per code location and kind (by its address), where one format has several problems. */
+/* Like ve_warn, but once per code location and `kind` (compared by address): for formats that report several kinds of
+ * problems. */
 void ve_warn_of(const char *kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static inline bool ve_is_strict(void)
 {
@@ -46,7 +47,7 @@ void ve_strict_not_posted(const struct ve_qp *q, const struct ibv_send_wr *wr, i
 void ve_strict_no_place(const char *call, uint32_t number, uint32_t size, uint32_t waiting);
 /* A region with `key` is deregistered: report posted requests that use it. */
 void ve_strict_dereg(uint32_t key);
-/* A CQ that is destroyed, or polled. */
+/* A CQ is destroyed, or polled. */
 void ve_strict_cq_ends(struct ve_engine *e, uint64_t cq);
 void ve_strict_cq_polled(struct ve_engine *e, uint64_t cq);
 /* The first pending request found no receive again. */

@@ -1,4 +1,4 @@
-/* Checks of strict mode: use that works here, or on one adapter, but not on others. */
+/* Checks of strict mode: find uses of verbs that work here, or on one adapter, but not on others. */
 #include "../completion/complete.h"
 #include "modify.h"
 #include "../scheduling/sq_sched_internal.h"
@@ -15,7 +15,7 @@
 #define PATIENCE_NS 500000000u /* time without a receive, with rnr_retry 7 */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ve_qp **qps; /* of this process */
+static struct ve_qp **qps; /* the QPs of this process */
 static unsigned qps_n, qps_room;
 
 static const char *const states[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR", "UNKNOWN" };
@@ -69,7 +69,7 @@ static void refused(struct ve_qp *q, enum ibv_qp_state from, enum ibv_qp_state t
                 names(required & ~mask, missing, sizeof missing), names(mask & ~(required | optional), beyond, sizeof beyond));
 }
 
-/* A value that the wire's field cannot hold: mlx5 truncates it, as here; other adapters reject it. */
+/* Warn of a value that its field on the wire cannot hold. mlx5 and softib truncate it; other adapters reject it. */
 static void check_width(const char *call, const char *name, unsigned value, unsigned bits)
 {
     if (value & ~bits)
@@ -224,7 +224,7 @@ void ve_strict_made(struct ve_qp *q)
     pthread_mutex_unlock(&lock);
 }
 
-/* Count the completions of `qpn` (0: of any QP) that were not polled. */
+/* Return the number of completions of `qpn` (0: of any QP) that were not polled. */
 static unsigned unpolled(struct ve_engine *e, uint64_t at, uint32_t qpn)
 {
     struct softib_cq *cq = ve_cq(e, at);
@@ -291,7 +291,7 @@ static bool names_key(const struct ibv_sge *sge, uint32_t n, uint32_t key)
     return false;
 }
 
-/* Count the requests and receives of `q` that use `key`. */
+/* Return the number of requests and receives of `q` that use `key`. */
 static unsigned posted_with(struct ve_qp *q, uint32_t key)
 {
     struct softib_qp *s = q->s;

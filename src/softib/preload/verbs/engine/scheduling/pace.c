@@ -7,8 +7,8 @@
  * completed when its responses have arrived. So its copy adds no time to the time on the wire, and later requests wait
  * for it only with a fence (10.8.3.3).
  *
- * The reverse path is also charged when the request is posted: if the link were reserved for the time of the answer, it
- * would be idle until then. Repeated messages (RNR, bit errors) are charged once.
+ * The reverse path is also charged when the request is posted: the clock of a link cannot reserve a later time without
+ * leaving the link idle until then. Repeated messages (RNR, bit errors) are charged once.
  */
 #include "sq_sched.h"
 #include "sq_sched_internal.h"
@@ -40,7 +40,7 @@ static bool lay_one(struct sv_timed_path *timed, const struct sv_route_key *rout
     return sv_path_walk(&sv_shared_fabric, route, path) == SV_OK && sv_timed_path_lay(timed, path->egress, path->links, route->sl);
 }
 
-/* Lay a path, and the path back if `answer` has the LID of the sender (0: no answer). */
+/* Look up the links of a path, and of the path back to LID `answer`, the sender's (0: no answer). */
 static bool lay_trip(struct ve_round_trip *trip, struct sv_route_key route, uint16_t answer, struct sv_path *path)
 {
     struct sv_path back;
@@ -59,7 +59,7 @@ static bool lay_trip(struct ve_round_trip *trip, struct sv_route_key route, uint
     return true;
 }
 
-/* Room for `n` paths. */
+/* Make room for `n` paths. False: out of memory. */
 static bool room(struct ve_sq_sched *l, unsigned n)
 {
     struct ve_round_trip *trips = n > l->trips_n ? realloc(l->trips, n * sizeof *trips) : l->trips;
@@ -72,7 +72,7 @@ static bool room(struct ve_sq_sched *l, unsigned n)
     return true;
 }
 
-/* Multicast: only the sender's link. */
+/* Look up the path of a multicast message: only the sender's link is paced. */
 static bool lay_group(struct ve_qp *q, struct ve_sq_sched *l)
 {
     uint32_t egress[1] = { q->s->port };

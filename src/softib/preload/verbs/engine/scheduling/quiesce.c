@@ -1,9 +1,10 @@
 /*
- * Copies within this process: a request reads and writes local memory by its L_Keys, in the thread that executes it (a
- * posting, polling or timer thread). A hazard would cost an atomic operation per request. Instead each QP counts its
- * copies in softib_qp.copies, which is odd during a copy. A copy needs no barrier, because a thread that removes memory
- * issues one in every running thread (membarrier(2)), and then waits for the counts of all QPs. The counts are in
- * shared memory: a process that deregisters an imported region waits for those of the region's owner.
+ * Copies within this process: the thread that executes a request (a posting, polling or timer thread) reads and writes
+ * local memory through its L_Keys. To protect this memory with a hazard would cost an atomic operation per request.
+ * Instead each QP counts its copies in softib_qp.copies, which is odd during a copy. The copying thread needs no memory
+ * barrier: a thread that removes memory makes every running thread execute one (membarrier(2)), and then waits for the
+ * counts of all QPs. The counts are in shared memory: a process that deregisters an imported region waits for the
+ * counts of the region's owner.
  */
 #include "quiesce.h"
 #include "../../memory/hazards.h"
@@ -105,7 +106,7 @@ static uint32_t copies_of(struct ve_engine *e, uint32_t number, uint32_t process
         return 0;
     if (s->is == SOFTIB_IS_QP && s->process == process)
         copies = __atomic_load_n(&s->copies, __ATOMIC_ACQUIRE);
-    vm_hazard_end(hazard); /* its request may itself be waiting here for others: LOCAL_INV */
+    vm_hazard_end(hazard); /* that request may be a LOCAL_INV, which itself waits here for others */
     return copies % 2 ? copies : 0;
 }
 

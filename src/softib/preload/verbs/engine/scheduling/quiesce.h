@@ -15,7 +15,7 @@ void ve_quiesce_drop(struct ve_qp *q);
  * executing a request: see vm_quiesce.
  */
 void ve_quiesce(struct ve_engine *e);
-/* The same for an imported region of another `process`, also waiting for that process's requests. */
+/* Like ve_quiesce, for an imported region of another `process`: also wait for that process's requests. */
 void ve_quiesce_of(struct ve_engine *e, uint32_t process);
 
 /* Between these two calls keys may be looked up and memory copied. `q->lock` is held. */

@@ -29,7 +29,7 @@ static inline void ve_spin_init(struct ve_spin *lock)
     __atomic_store_n(&lock->held, 0, __ATOMIC_RELAXED);
 }
 
-/* False: it is held. */
+/* Take the lock if it is free. False: it is not. */
 static inline bool ve_spin_try(struct ve_spin *lock)
 {
     if (!VE_ONE_THREAD)

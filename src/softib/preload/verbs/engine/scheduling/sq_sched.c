@@ -48,7 +48,7 @@ static struct ve_sq_sched *sched_of(struct ve_qp *q)
         free(l);
         return NULL;
     }
-    l->byte_ns = 0.1; /* until a few copies were measured */
+    l->byte_ns = 0.1; /* assumed until a few copies were measured */
     l->base_ns = 100;
     l->epoch = UINT64_MAX;
     return q->sched = l;
@@ -60,7 +60,7 @@ void ve_schedule(struct ve_qp *q, const struct ve_wr *wr)
     struct ve_when *when;
     uint64_t now = ve_now_ns();
 
-    if (!l) { /* out of memory: at once */
+    if (!l) { /* out of memory: execute the request at once */
         ve_missed(q->e);
         return;
     }
@@ -81,7 +81,7 @@ void ve_schedule(struct ve_qp *q, const struct ve_wr *wr)
     ve_looked_at(q->e, q);
 }
 
-/* How much earlier a request starts, so that its data arrives on time. */
+/* Return how many ns earlier a request must start, so that its data arrives on time. */
 static uint64_t lead(const struct ve_sq_sched *l, const struct ve_when *when)
 {
     double takes = l->base_ns + l->byte_ns * (double)when->octets, most = (double)(when->run - when->posted);
@@ -108,8 +108,8 @@ bool ve_is_due(struct ve_qp *q, uint64_t now)
 }
 
 /*
- * The cost of a copy is estimated from earlier ones. Quick copies have more weight than interrupted ones, because a
- * copy that starts early completes early.
+ * Update the estimate of a copy's cost with a measurement. Quick copies have more weight than interrupted ones, because
+ * a copy that starts early completes early.
  */
 static void learn(double *mean, double seen)
 {

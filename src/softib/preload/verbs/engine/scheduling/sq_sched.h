@@ -16,7 +16,7 @@ struct softib_cqe;
 
 enum { VE_PACED = 1, VE_STRICT = 2 };
 
-/* Modes of this program, read from SOFTIB_PACE and SOFTIB_STRICT when it joins the fabric. */
+/* Which of the two modes this program uses: read from SOFTIB_PACE and SOFTIB_STRICT when it joins the fabric. */
 extern unsigned ve_modes;
 void ve_modes_read(void);
 
@@ -34,7 +34,7 @@ bool ve_hold_back(struct ve_qp *q, const struct softib_cqe *cqe);
 /* Deliver the completions that are due. */
 void ve_let_go(struct ve_qp *q, uint64_t now);
 bool ve_holds(const struct ve_qp *q);
-/* RESET, and destruction of the QP. */
+/* Discard the schedule of a QP that goes to RESET or is destroyed. */
 void ve_sched_reset(struct ve_qp *q);
 void ve_sched_free(struct ve_qp *q);
 
@@ -49,8 +49,9 @@ void ve_missed(struct ve_engine *e);
 /* Called when a thread polls. False: nothing is due yet. */
 bool ve_polled(struct ve_engine *e);
 /*
- * A thread that polls continuously does all the work. Return for how many ns the timer thread leaves the work
- * to that thread, since a descheduled timer thread would hold its locks. 0: the timer thread does the work itself.
+ * A thread that polls continuously does all the work. Return for how many ns the timer thread leaves the work to that
+ * thread; 0: it does the work itself. (If the timer thread worked too, it could be descheduled while it has the locks
+ * that the polling thread needs.)
  */
 uint64_t ve_leaves_it(struct ve_engine *e);
 /* How long the timer thread sleeps, in ns; 0: use its default. */
@@ -58,7 +59,7 @@ uint64_t ve_nap(struct ve_engine *e, bool idle);
 /* Work is due sooner than the shortest sleep: wait for it without sleeping. */
 bool ve_waits_awake(struct ve_engine *e);
 /*
- * Called when the program fetches an event of a peer's action. Deliver due completions first: a sender's completion
+ * Called when the program fetches an event that a peer caused. Deliver due completions first: a sender's completion
  * arrives one ACK after its data, and must not come after the answer to the data. (On a wire it cannot come later;
  * perftest's ib_send_lat -e, with one channel for both CQs, would lose count.)
  */

@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 
 #define IDLE_NS 1000000000u /* an idle thread ends after this time */
-#define RNDV_LOOK_NS 50000000u   /* interval of the check that senders of rendezvous live */
+#define RNDV_LOOK_NS 50000000u   /* interval at which it checks whether the senders of rendezvous are alive */
 #define PAUSE_NS 2000u      /* time in which several receives can be posted */
 #define SOON_NS 1000000u    /* pending work is checked at least this often, since a path may return and a peer may
                              * die */
@@ -68,9 +68,9 @@ void ve_unlist(struct ve_qp *q)
 }
 
 /*
- * `e->lock` is held, so no QP is destroyed. A QP's lock is only tried, since its holder may wait for `e->lock`. A
- * waiter that `polls` looks for a receive at most every PAUSE_NS: each look moves the cache line with the responder's
- * count away from the responder.
+ * Continue the pending work of all QPs. `e->lock` is held, so no QP is destroyed. A QP whose lock is held is skipped,
+ * since the holder may wait for `e->lock`. With `polls`, a request that waits for a receive is tried at most every
+ * PAUSE_NS: each attempt takes the cache line with the responder's count away from the responder.
  */
 static bool go_on(struct ve_engine *e, uint64_t now, bool woken, bool polls)
 {

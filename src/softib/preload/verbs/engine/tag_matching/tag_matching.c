@@ -24,8 +24,8 @@ struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *t
     return (struct softib_tag *)((char *)vm_at(&e->w, tags->ring) + (index & (tags->size - 1)) * octets);
 }
 
-/* The receive is taken, and the count changed, in two stores. If a process dies between them, the count is
- * corrected when the receive is taken. */
+/* Return the count of unexpected messages. Taking a receive and changing the count are two stores; if a process dies
+ * between them, the count is corrected here, once the receive is taken. */
 uint16_t ve_unexpected_n(struct ve_engine *e, struct softib_srq *srq)
 {
     struct softib_tags *tags = vm_at(&e->w, srq->tags);
@@ -46,7 +46,7 @@ void ve_unexpected(struct ve_engine *e, struct softib_srq *srq)
     __atomic_store_n(&tags->unexpected, n << 48 | WAITS | (srq->head + 1), __ATOMIC_RELEASE);
 }
 
-/* The first bytes of a message. */
+/* Copy the first bytes of a message to `to`. */
 static void peek(const struct iovec *iov, unsigned n, char *to, size_t octets)
 {
     for (unsigned i = 0; i < n && octets; i++) {
@@ -146,7 +146,7 @@ enum ve_tagged ve_match(struct ve_qp *q, const struct ve_wr *wr, struct softib_q
     if (outcome->wait)
         return VE_MATCHED;
     if (rendezvous && outcome->status == IBV_WC_SUCCESS && ve_rndv_begin(q, peer, srq, entry, header))
-        *outcome = ve_done(IBV_WC_LOC_QP_OP_ERR); /* no memory */
+        *outcome = ve_done(IBV_WC_LOC_QP_OP_ERR); /* out of memory */
     cqe.wr_id = entry->wr_id;
     cqe.status = outcome->status;
     cqe.byte_len = (uint32_t)length;

@@ -11,7 +11,7 @@
 
 enum ve_tagged { VE_NO_TAG, VE_UNEXPECTED, VE_MATCHED };
 
-/* Entry `index` of the list; its tail is a softib_receive, for ve_receive_parts. */
+/* Entry `index` of the list; its last fields form a softib_receive, for ve_receive_parts. */
 struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *tags, uint32_t index);
 /*
  * Match a message of `iov` with the list of `srq`. MATCHED: it was delivered or rejected, see
@@ -35,7 +35,7 @@ void ve_rndv_fetch(struct ve_qp *q);
 /* Called when the connection has ended: complete open rendezvous with an error. */
 void ve_rndv_abort(struct ve_qp *q);
 
-/* -- tm_rndv_log.c: log of a rendezvous for the case that its sender is killed -- */
+/* -- tm_rndv_log.c: a log of rendezvous, in case their senders are killed -- */
 
 /* Add a record of `what` (except its owner); NULL: no room. */
 struct softib_rndv_record *ve_rndv_log_open(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *what);

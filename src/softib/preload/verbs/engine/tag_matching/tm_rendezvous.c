@@ -67,7 +67,7 @@ static struct ve_rendezvous *done(struct ve_qp *q)
     return q->rendezvous;
 }
 
-/* The second completion of the responder. */
+/* Add the second completion of the responder. */
 static void settle(struct ve_qp *q, const struct softib_qp *peer, const struct softib_srq *srq, enum ibv_wc_status status)
 {
     struct softib_cqe cqe = {
@@ -80,7 +80,7 @@ static void settle(struct ve_qp *q, const struct softib_qp *peer, const struct s
     ve_rndv_log_close(q->rendezvous->record);
 }
 
-/* The responder's RDMA READ. Its packets are counted on the reverse path. */
+/* Execute the responder's RDMA READ. Its packets are counted on the reverse path. */
 static enum ibv_wc_status fetch(struct ve_qp *q, struct softib_qp *peer, struct softib_srq *srq)
 {
     struct ve_rendezvous *rendezvous = q->rendezvous;
@@ -98,7 +98,7 @@ static enum ibv_wc_status fetch(struct ve_qp *q, struct softib_qp *peer, struct 
     if (!ve_receive_parts(q->e, peer, srq, &rendezvous->receive, rendezvous->length, parts, &room) || rendezvous->length > room)
         return IBV_WC_LOC_PROT_ERR;
     if (rendezvous->length && (!source.here || source.key))
-        return IBV_WC_REM_ACCESS_ERR; /* of another process */
+        return IBV_WC_REM_ACCESS_ERR; /* an imported key: the memory belongs to another process */
     from = (struct iovec){ rendezvous->length ? source.here : NULL, rendezvous->length };
     if (rendezvous->length && ve_put(q->e, srq->process, parts, rendezvous->receive.sges, &from, 1))
         return IBV_WC_LOC_PROT_ERR;
@@ -106,7 +106,7 @@ static enum ibv_wc_status fetch(struct ve_qp *q, struct softib_qp *peer, struct 
     return IBV_WC_SUCCESS;
 }
 
-/* The responder's FIN takes a receive of this QP. False: there is none. */
+/* Deliver the responder's FIN, which takes a receive of this QP. False: no receive is posted. */
 static bool answer(struct ve_qp *q, const struct softib_qp *peer)
 {
     struct softib_qp *s = q->s;

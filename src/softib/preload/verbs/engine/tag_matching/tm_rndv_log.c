@@ -1,6 +1,6 @@
 /*
  * A log, next to the tag list, of matched rendezvous that their senders must still complete. If a sender is killed
- * between the match and the FIN, the receiver completes the request itself, like an HCA whose READ is no longer
+ * between the match and the FIN, the receiver completes the request itself, as an HCA does if its READ is no longer
  * answered.
  */
 #include "../completion/complete.h"
@@ -64,7 +64,7 @@ void ve_rndv_log_close(struct softib_rndv_record *o)
 
 /* -- the receiver -- */
 
-/* Return whether the sender completed it, and was killed before it closed the record. */
+/* Return whether the sender completed the rendezvous, and was killed before it closed the record. */
 static bool is_completed(struct ve_engine *e, const struct softib_srq *srq, const struct softib_rndv_record *o)
 {
     struct softib_cq *cq = ve_cq(e, srq->cq);

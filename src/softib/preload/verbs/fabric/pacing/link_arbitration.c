@@ -7,11 +7,11 @@
 #include <sched.h>
 #include <string.h>
 
-#define ENTRIES 32            /* of each of the four blocks of the tables */
+#define ENTRIES 32            /* entries in each of the four blocks of the tables */
 #define UNLIMITED 255         /* LimitHighPri; otherwise in units of 4 KiB (7.6.9.2.2) */
-#define STALE (100000000ull << 6) /* 100 ms: the holder of a lock has died */
+#define STALE (100000000ull << 6) /* 100 ms: after this time the holder of a lock counts as dead */
 
-/* Weights of one table: its two blocks. An entry is a VL and a weight in units of 64 bytes. */
+/* Read the weights of one table from its two blocks. An entry is a VL and a weight in units of 64 bytes. */
 static uint16_t read_table(const uint8_t *blocks, float *weight)
 {
     uint16_t vls = 0;
@@ -41,13 +41,13 @@ bool sv_arbiter_of(const struct sv_shared_fabric *b, uint32_t egress, struct sv_
         return false;
     for (unsigned vl = 0; vl < SV_DATA_VLS; vl++)
         if (!(a->high >> vl & 1))
-            a->weight[vl] = lows >> vl & 1 ? low[vl] : 1; /* in no table: the smallest weight */
+            a->weight[vl] = lows >> vl & 1 ? low[vl] : 1; /* a VL in no table gets the smallest weight */
     a->high_share = limit == UNLIMITED ? 1 : limit ? (float)limit / (float)(limit + 1) : 0.5f; /* then one packet of the other
                                                                                                 * VLs */
     return true;
 }
 
-/* The link's shares of the VLs that have work. */
+/* Compute the share of the link for each VL that has work. */
 static void shares(const struct sv_arbiter *a, const float *backlog, double *share)
 {
     double sum[2] = { 0, 0 };
@@ -90,8 +90,8 @@ static double serve(const struct sv_arbiter *a, float *backlog, unsigned vl, dou
     return took;
 }
 
-/* The word of the lock is the time of its acquisition. A process may die with the lock: another process takes it over, and keeps the backlog of the dead
- * one. */
+/* Take the lock, whose word is the time when it was taken. A process may die while it has the lock; then another
+ * process takes the lock over, and keeps the backlog that the dead process left. */
 static void lock(struct softib_link_clock *clock, uint64_t now)
 {
     uint64_t holder = 0;

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 
 #define NS_PER_METRE 5.0 /* ns per metre of cable, copper or fibre */
-#define PACKET (4096 + 8 + 12 + 4 + 2) /* the longest of RC, with its headers and CRCs */
+#define PACKET (4096 + 8 + 12 + 4 + 2) /* bytes of the longest RC packet, with its headers and CRCs */
 
-/* The fastest of the port's active speed bits; NULL: none. Mellanox's FDR10 sets the bit of QDR and
- * another one. */
+/* Return the fastest of the port's active speeds; NULL: none. (Mellanox's FDR10 sets two bits: QDR's and its own.) */
 static const struct link_speed *speed_of(uint32_t port)
 {
     const uint8_t *info = sv_port_info(&sv_shared_fabric, port);
@@ -45,7 +44,8 @@ double sv_link_gbps(uint32_t port, double *lane_gbps)
     return s ? s->data_gbps * width_of(port) : 0;
 }
 
-/* Latency of a link's cable and of the switch at its end; the latter depends on the speed of the ingress link. */
+/* Return the latency of a link's cable and of the switch at its end; the switch's latency depends on the speed of this
+ * link. */
 static double latency_of(uint32_t port)
 {
     int32_t cable = sv_shared_fabric.port_cable[port], peer = sv_shared_fabric.port_peer[port];
@@ -105,7 +105,7 @@ void sv_timed_path_free(struct sv_timed_path *path)
     *path = (struct sv_timed_path){ 0 };
 }
 
-/* Add bytes to the link's queue; return the time when the link will have sent them. */
+/* Add `octets` bytes to the link's queue. Return the time when the link will have sent them. */
 static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 {
     uint64_t takes = (uint64_t)((double)octets * step->per_byte + 0.5);
@@ -122,7 +122,8 @@ static uint64_t give(const struct sv_step *step, uint64_t now, uint64_t octets)
 
 /*
  * If a port's link is free earlier than a later link of the path, the port has data but no credits: PortXmitWait (IBA
- * 16.1.3.5). Within a busy period the wait only grows; each increase is counted, whatever the number of messages.
+ * 16.1.3.5). Within a busy period this wait only grows, and PortXmitWait is advanced by each increase, so that the wait
+ * of several messages is not counted several times.
  */
 static void wait(const struct sv_step *step, uint64_t now, uint64_t free_at, uint64_t next_free_at)
 {
@@ -158,7 +159,7 @@ uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint
     return last >> SV_LINK_CLOCK_SHIFT;
 }
 
-/* The work of a link after `now`, and the time for which it has last waited for credits. */
+/* Return the work of a link after `now` plus the time for which it has last waited for credits. */
 static uint64_t backlog(const struct sv_step *step, uint64_t now)
 {
     const struct softib_link_clock *clock = step->clock;

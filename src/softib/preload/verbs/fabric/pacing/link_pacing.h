@@ -16,7 +16,7 @@
 struct sv_step {
     struct softib_link_clock *clock;
     double per_byte;       /* ns << SV_LINK_CLOCK_SHIFT */
-    double ticks;           /* of PortXmitWait in ns / 64 */
+    double ticks;           /* length of a tick of PortXmitWait in ns / 64 */
     bool arbitrated;        /* `vl` and `arbiter` decide; otherwise messages are served in order */
     uint8_t vl;
     struct sv_arbiter arbiter;
@@ -27,20 +27,22 @@ struct sv_step {
 struct sv_timed_path {
     struct sv_step *steps;
     uint16_t links;
-    uint64_t latency_ns;    /* of the first byte, from memory to memory */
+    uint64_t latency_ns;    /* latency of the first byte, from memory to memory */
 };
 
-/* The links from `egress` on, for packets of `sl`; false: this fabric has no link clocks, or out of memory. */
+/* Set `path` to the links at the ports `egress`, for packets of `sl`. False: this fabric has no link clocks, or out of
+ * memory. */
 bool sv_timed_path_lay(struct sv_timed_path *path, const uint32_t *egress, unsigned links, unsigned sl);
 void sv_timed_path_free(struct sv_timed_path *path);
-/* Time when `octets` bytes given to the links at `now` (ns) have passed all of them, without the
- * latency. Any thread. */
+/* Add `octets` bytes to all links of the path at `now` (ns). Return the time when they have passed the links, without
+ * the latency. Any thread may call it. */
 uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint64_t octets);
 /* Return whether a switch would prefer `path` at `now` (ns): the first link at which the two paths differ has less
  * work waiting on `path`. */
 bool sv_timed_path_is_freer(const struct sv_timed_path *path, const struct sv_timed_path *than, uint64_t now);
 
-/* Data rate of a port's link in Gb/s, 0: unknown; signalling rate of one of its lanes. */
+/* Return the data rate of a port's link in Gb/s (0: unknown), and set `lane_gbps` to the signalling rate of one
+ * lane. */
 double sv_link_gbps(uint32_t port, double *lane_gbps);
 
 #endif

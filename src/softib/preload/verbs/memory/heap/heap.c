@@ -1,8 +1,8 @@
 /*
  * The heap: chunks of SOFTIB_VERBS_CHUNK bytes, each owned by one process. An object larger than a chunk gets several
- * chunks. Smaller ones come from slabs: chunks with objects of one size, whose head counts those in use. When the last
- * object of a slab is freed, its chunk is released and its pages are returned to the system. One slab of each size is
- * kept, so that a program that alternately creates and destroys one object does not allocate each time.
+ * chunks. Smaller ones come from slabs: chunks with objects of one size, whose head counts the objects in use. When the
+ * last object of a slab is freed, its chunk is released and its pages are returned to the system. One slab of each size
+ * is kept, so that a program that alternately creates and destroys one object does not allocate each time.
  */
 #include "shared_heap.h"
 
@@ -21,7 +21,7 @@ static uint32_t *owner_of(struct vm_heap *w, uint64_t chunk)
     return (uint32_t *)vm_at(w, SOFTIB_VERBS_OWNERS) + chunk;
 }
 
-/* Return whether the entries of `owners` exist: above chunk_high they do not, and reading them would allocate
+/* Return whether these entries of `owners` have pages. Those above chunk_high do not, and reading them would allocate
  * memory. */
 static bool owners_exist(struct vm_heap *w, uint64_t first, uint64_t n)
 {
@@ -97,7 +97,7 @@ static void give_chunks(struct vm_heap *w, uint64_t offset, uint64_t n)
 /* -- slabs: w->lock is held; only the owner of the chunk reads its head -- */
 
 struct slab {
-    uint64_t next, before; /* slabs of this size that have room */
+    uint64_t next, before; /* links in the list of slabs of this size that have room */
     uint64_t free;         /* first free object; each links to the next */
     uint32_t used;         /* bytes, from the start, that were ever allocated */
     uint32_t live;         /* objects in use */

@@ -128,7 +128,7 @@ static void give_block(struct vm_heap *w, uint32_t block)
         ;
 }
 
-/* `w->lock` is held. */
+/* Release the empty blocks of this process, except a few. `w->lock` is held. */
 static void give_empty_blocks(struct vm_heap *w)
 {
     uint32_t stay = 0, empty = 0;

@@ -9,8 +9,8 @@ static inline struct softib_key *vm_key(const struct vm_heap *w, uint32_t key)
     return (struct softib_key *)(w->base + SOFTIB_VERBS_KEYS) + (key >> 8);
 }
 
-/* Return whether its block belongs to a process. If not, reading it would allocate pages, for which there may be no
- * room: the file is sparse. */
+/* Return whether the key's block belongs to a process. If not, reading the entry would allocate pages of the sparse
+ * file, for which there may be no room. */
 static inline bool vm_key_is_there(const struct vm_heap *w, uint32_t key)
 {
     const uint32_t *owners = (const uint32_t *)vm_at(w, SOFTIB_VERBS_BLOCKS);

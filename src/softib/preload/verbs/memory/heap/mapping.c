@@ -141,7 +141,7 @@ uint32_t vm_version(const char *folder)
 void vm_renumber(struct vm_heap *w, uint32_t number)
 {
     memset(w->slabs, 0, sizeof w->slabs);
-    w->blocks_n = w->key_cursor = 0; /* the parent's */
+    w->blocks_n = w->key_cursor = 0; /* the existing blocks belong to the parent */
     pthread_mutex_init(&w->lock, NULL);
     enter(w, number);
 }

@@ -2,8 +2,8 @@
 #include "number_table.h"
 #include "../hazards.h"
 
-/* Numbers are allocated cyclically, so that none is reused soon, but only within a part of the table, because used
- * parts take memory. */
+/* Numbers are allocated cyclically, so that none is reused soon. The cycle covers only a part of the table, because
+ * each part in use takes memory. */
 #define ROUND 0x100000
 
 uint32_t vm_number_take(struct vm_heap *w, uint64_t object)
@@ -15,7 +15,7 @@ uint32_t vm_number_take(struct vm_heap *w, uint64_t object)
         uint32_t number = tries < ROUND ? (start + tries) % ROUND : tries - ROUND;
         uint64_t none = 0;
 
-        if (number < 2 || number == SOFTIB_VERBS_NUMBERS_N - 1) /* QP0, QP1, multicast */
+        if (number < 2 || number == SOFTIB_VERBS_NUMBERS_N - 1) /* reserved for QP0, QP1 and multicast */
             continue;
         if (!vm_reserve_entries(w, SOFTIB_VERBS_NUMBERS, sizeof none, __atomic_load_n(&vm_head(w)->number_high, __ATOMIC_RELAXED),
                                 number, 1))

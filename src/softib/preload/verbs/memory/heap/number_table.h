@@ -21,7 +21,7 @@ uint32_t vm_number_take(struct vm_heap *w, uint64_t object);
  * process are held until vm_hazard_end(*hazard).
  */
 void *vm_number_hold(struct vm_heap *w, uint32_t number, uint64_t **hazard);
-/* The same for a caller that already holds a hazard. */
+/* Like vm_number_hold, for a caller that already holds a hazard. */
 void *vm_number_hold_too(struct vm_heap *w, uint32_t number, uint64_t **hazard);
 void vm_number_give(struct vm_heap *w, uint32_t number);
 /* Return the process of a table entry. */

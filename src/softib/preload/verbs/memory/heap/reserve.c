@@ -27,12 +27,12 @@ static void say_full(const struct vm_heap *w, int error)
             w->folder, strerror(error));
 }
 
-/* 0 or errno. */
+/* Allocate the pages with madvise. Return 0 or an errno. */
 static int populate(const struct vm_heap *w, uint64_t from, uint64_t octets)
 {
     int error;
 
-    do /* libsoftib's madvise is for the memory of programs */
+    do /* not libsoftib's madvise, which is for the memory of programs */
         error = syscall(SYS_madvise, vm_at(w, from), octets, POPULATE_WRITE) ? errno : 0;
     while (error == EINTR || error == EAGAIN);
     return error == EFAULT ? ENOSPC : error; /* EFAULT: an access would have caused a SIGBUS */
@@ -45,7 +45,7 @@ static int allocate(const struct vm_heap *w, uint64_t from, uint64_t octets)
     do
         error = fallocate(w->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)octets) ? errno : 0;
     while (error == EINTR);
-    return error == EOPNOTSUPP || error == ENOSYS ? 0 : error; /* a file system without support */
+    return error == EOPNOTSUPP || error == ENOSYS ? 0 : error; /* a file system without support for fallocate */
 }
 
 bool vm_reserve(const struct vm_heap *w, uint64_t at, uint64_t octets)
@@ -54,7 +54,7 @@ bool vm_reserve(const struct vm_heap *w, uint64_t at, uint64_t octets)
     uint64_t from = at / PAGE * PAGE, to = (at + octets + PAGE - 1) / PAGE * PAGE;
     int error = populate(w, from, to - from);
 
-    if (error == EINVAL || error == ENOSYS) /* an older kernel */
+    if (error == EINVAL || error == ENOSYS) /* a kernel without MADV_POPULATE_WRITE */
         error = allocate(w, from, to - from);
     if (error)
         say_full(w, error);

@@ -4,7 +4,7 @@
  */
 #include "shared_heap.h"
 
-#define STEP 16384u /* reserved at once */
+#define STEP 16384u /* bytes that are reserved at a time */
 
 uint64_t vm_alloc_ring(struct vm_heap *w, size_t octets, uint32_t *there)
 {

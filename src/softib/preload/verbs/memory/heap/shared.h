@@ -7,14 +7,14 @@
  * chunks of SOFTIB_VERBS_CHUNK bytes, each with objects of one process (`owner`). Objects refer to each other by offset
  * from the start of the file. QPNs and keys are unique in the whole fabric.
  *
- * A lock holds its owner, 0 = free: number of the process | its generation << 16 (numbers are reused). A long waiter
- * checks whether the owner lives. Each change of guarded data takes effect with one final store, so the lock of a dead
- * owner can be taken over without repair.
+ * The word of a lock is its owner, 0 = free: number of the process | its generation << 16 (numbers are reused). A
+ * process that waits for long checks whether the owner is alive. Each change of guarded data takes effect with one
+ * final store, so the lock of a dead owner can be taken over without repair.
  *
  * Every object can be found by its owner, so that the daemon can free the objects of a killed process: QPNs and SRQ
- * numbers in the table of numbers, memberships in theirs, chunks in OWNERS, keys in blocks of
- * SOFTIB_VERBS_BLOCK_KEYS with an owner each. The daemon first removes names (numbers, keys), waits until no live
- * process has a hazard on the dead one, and then frees its objects.
+ * numbers in the table of numbers, memberships in the table of members, chunks in OWNERS, keys in blocks of
+ * SOFTIB_VERBS_BLOCK_KEYS keys, each with one owner. The daemon first removes names (numbers, keys), waits until no
+ * live process has a hazard on the dead process, and then frees its objects.
  */
 #ifndef SOFTIB_VERBS_SHARED_H
 #define SOFTIB_VERBS_SHARED_H
@@ -66,9 +66,9 @@ struct softib_verbs {
 };
 
 /*
- * A pid identifies a process only inside its PID namespace; elsewhere it is unassigned, or belongs to another process.
- * So a pid is used only by processes with the same `pid_ns`, and only while its pidfd has the inode `pidfd`
- * (memory/identity.h).
+ * A pid identifies a process only inside its PID namespace; in another namespace the same pid is unassigned, or belongs
+ * to another process. So a pid is used only by processes with the same `pid_ns`, and only while its pidfd has the inode
+ * `pidfd` (memory/identity.h).
  */
 struct softib_process {
     uint32_t pid;           /* in its PID namespace */
@@ -79,7 +79,7 @@ struct softib_process {
     uint32_t wanted;        /* a peer cannot access its memory, and there was no `service` */
     uint64_t events;        /* softib_events of its contexts; 0: none */
     uint64_t pid_ns;        /* inode of its PID namespace; 0: unknown */
-    uint64_t user_ns;       /* of its user namespace */
+    uint64_t user_ns;       /* inode of its user namespace */
     uint64_t pidfd;         /* inode of its pidfd, never reused (pidfs, Linux 6.9); 0: none */
     uint64_t service;       /* softib_service, 0: none. Peers read `alive` with every message: no two slots share a cache line */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
@@ -88,7 +88,7 @@ struct softib_process {
 /* Events that did not fit into a context's socket. softib_pending_event[SOFTIB_VERBS_EVENTS] follows in memory. */
 struct softib_events {
     uint32_t lock;
-    uint32_t first;         /* both count up and never stop */
+    uint32_t first;         /* first, end: positions of the list's begin and end; they only increase */
     uint32_t end;
     uint32_t lost;          /* dropped because this list was full, too */
 };
@@ -142,16 +142,16 @@ struct softib_file {        /* memory of a region that other processes can map *
 };
 
 /*
- * Copies by the owner of the memory, for a peer that can neither map nor copy it (peers/orders.h).
- * A softib_service, its softib_order[SOFTIB_VERBS_ORDERS], and SOFTIB_VERBS_PIECE bytes of data for
- * each.
+ * Copies that the owner of memory executes for a peer that can neither map nor copy this memory (peers/orders.h). In
+ * the heap, a softib_service is followed by softib_order[SOFTIB_VERBS_ORDERS], and by SOFTIB_VERBS_PIECE bytes of data
+ * for each order.
  */
 #define SOFTIB_VERBS_ORDERS 4
 #define SOFTIB_VERBS_PIECE 131072
 
 struct softib_service {
-    uint32_t bell;          /* futex: orders given so far */
-    uint32_t sleeps;        /* the service thread waits on it */
+    uint32_t bell;          /* futex: number of orders given so far */
+    uint32_t sleeps;        /* 1: the service thread sleeps on `bell` */
     uint32_t polled;        /* the last order was served by a thread that polled */
     uint32_t there;         /* bit mask of orders whose data has pages */
     uint32_t still[12];
@@ -162,12 +162,12 @@ struct softib_service {
 #define SOFTIB_ORDER_TAKEN 2
 #define SOFTIB_ORDER_DONE 3
 
-#define SOFTIB_ORDER_PUT 1  /* data to its memory */
+#define SOFTIB_ORDER_PUT 1  /* copy the data to the owner's memory */
 #define SOFTIB_ORDER_GET 2
 #define SOFTIB_ORDER_FILE 3 /* send the file of `key` to the requester's socket */
 
 struct softib_order {
-    uint32_t lock;          /* of the requester */
+    uint32_t lock;          /* lock of the requester */
     uint32_t state;         /* futex: SOFTIB_ORDER_NONE .. DONE */
     uint32_t waits;         /* the requester sleeps */
     uint32_t kind;
@@ -175,7 +175,7 @@ struct softib_order {
     uint32_t key;
     uint32_t parts;
     uint32_t process;       /* the requester */
-    uint64_t address[36];   /* number of parts of its memory */
+    uint64_t address[36];   /* addresses of `parts` parts of the owner's memory */
     uint64_t octets[36];
 };
 
@@ -193,7 +193,7 @@ struct softib_receive {     /* a posted receive; its softib_sge follow */
 
 struct softib_cqe {
     uint64_t wr_id;
-    uint64_t stamp;         /* CLOCK_MONOTONIC, ns */
+    uint64_t stamp;         /* time of the completion: CLOCK_MONOTONIC, ns */
     uint16_t status;        /* enum ibv_wc_status */
     uint16_t opcode;
     uint32_t byte_len;
@@ -213,7 +213,7 @@ struct softib_cqe {
     uint32_t seq;           /* written last: the number of the completion in its queue, from 1, | SOFTIB_CQE_THERE */
 };
 
-#define SOFTIB_CQE_THERE 0x80000000 /* never 0: a partly written completion has sequence 0 */
+#define SOFTIB_CQE_THERE 0x80000000 /* makes `seq` nonzero: a partly written completion has `seq` 0 */
 
 /*
  * The poller reads only the next completion: `seq` shows that it is written. So it never takes the cache line of
@@ -231,10 +231,10 @@ struct softib_cq {
     uint64_t ring;          /* softib_cqe[size] */
     uint64_t user;          /* struct ibv_cq in its process */
     uint16_t process;
-    uint16_t stamps;        /* completions carry the time */
+    uint16_t stamps;        /* completions have a time stamp */
     uint32_t ignores_overrun; /* IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN: completions without room are dropped, without an error */
     uint8_t still[24];
-    uint32_t lock;          /* held to add */
+    uint32_t lock;          /* lock for adding completions */
     uint32_t producer;      /* only increases */
     uint32_t overrun;
     uint32_t seen;          /* last value read of `consumer` */
@@ -244,7 +244,7 @@ struct softib_cq {
     uint8_t adders[40];
     uint32_t consumer;
     uint32_t pending;       /* channel events not fetched */
-    uint32_t polling;       /* lock to take; held from start_poll to end_poll */
+    uint32_t polling;       /* lock for taking completions; held from start_poll to end_poll */
     uint32_t unsent;        /* events of `pending` whose datagram did not fit into the channel's socket */
     uint8_t owners[48];
 };
@@ -260,7 +260,7 @@ struct softib_srq {
     uint32_t domain;
     uint32_t xrcd;
     uint64_t ring;
-    uint64_t cq;            /* XRC, tag matching */
+    uint64_t cq;            /* for XRC and tag matching */
     uint64_t user;
     uint32_t async;
     uint16_t process;
@@ -287,15 +287,15 @@ struct softib_tags {
     uint32_t head;          /* entries before it are taken */
     uint32_t armed;         /* entries before it match; later ones wait for a synchronization */
     uint32_t tail;
-    uint32_t handles;       /* given out so far */
+    uint32_t handles;       /* number of handles given out so far */
     uint32_t handled;       /* unexpected messages that the owner has confirmed, modulo 2^16 */
     uint64_t unexpected;    /* bits 48 and up: count of unexpected messages; bit 32: one of them waits for a receive,
                              * and the low 32 bits are the SRQ's head */
-    uint64_t ring;          /* softib_tag, with its softib_sge[sges], [size] */
+    uint64_t ring;          /* `size` entries: a softib_tag, then its softib_sge[sges] */
     uint64_t rndv_log;          /* softib_rndv_record[size] */
     uint32_t rndv_log_high;     /* entries from here on were never used */
     uint32_t there;         /* bytes of `ring` that have pages */
-    uint32_t rndv_log_there;    /* of `rndv_log` */
+    uint32_t rndv_log_there;    /* bytes of `rndv_log` that have pages */
     uint32_t spare;
 };
 
@@ -325,7 +325,7 @@ struct softib_tag {         /* its softib_sge follow */
 
 struct softib_dm {          /* device memory: mapped by every process of the fabric */
     uint32_t is;            /* SOFTIB_IS_DM */
-    uint32_t handle;        /* its number, as of a QP */
+    uint32_t handle;        /* its number in the table of numbers */
     uint64_t memory;
     uint64_t length;
 };
@@ -348,20 +348,20 @@ struct softib_qp {
     uint8_t dest_reads;     /* max_dest_rd_atomic */
     uint8_t signal_all;
     uint8_t mig;            /* enum ibv_mig_state */
-    uint16_t lid;           /* UC, RC: of the peer */
+    uint16_t lid;           /* UC, RC: LID of the peer */
     uint16_t moves;         /* migrations to an alternate path so far */
     uint32_t async;
-    uint32_t node;          /* row, for atomics */
+    uint32_t node;          /* row of the node, for atomics */
     uint32_t rq_size;
     uint32_t rq_sges;
-    uint32_t lock;          /* of the receiving half */
-    uint32_t rq_psn;        /* expected */
+    uint32_t lock;          /* lock of the receiving half */
+    uint32_t rq_psn;        /* the PSN that is expected next */
     uint32_t rq_head;
     uint8_t established;    /* COMM_EST was raised */
     uint8_t roce_v2;        /* its address names a GID of RoCE v2 */
     uint8_t spare[2];
-    uint32_t alt_port;      /* row, of the alternate path */
-    uint16_t alt_lid;       /* of the peer on that path; 0: no alternate path loaded */
+    uint32_t alt_port;      /* row of the alternate path's port */
+    uint16_t alt_lid;       /* LID of the peer on that path; 0: no alternate path loaded */
     uint16_t alt_pkey_index;
     uint32_t rq_seen;       /* last value read of `rq_tail` */
     uint8_t initiators[36];
@@ -373,7 +373,7 @@ struct softib_qp {
     uint64_t send_cq;       /* for the daemon, which checks whether completions were polled */
     uint16_t handles;       /* XRC target: processes that have it open */
     uint8_t still[6];
-    uint64_t freed;         /* counter, in its process, of receives whose completion was polled */
+    uint64_t freed;         /* address, in its process, of the counter of receives whose completion was polled */
     uint32_t rq_tail;
     uint16_t waiter;
     uint8_t owners[58];

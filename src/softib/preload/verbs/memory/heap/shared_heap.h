@@ -26,13 +26,13 @@ struct vm_heap {
     char *base;
     int fd;
     uint32_t process;
-    uint32_t owner;            /* of a lock that this process holds */
+    uint32_t owner;            /* word of a lock that this process holds */
     char folder[256];
     pthread_mutex_t lock;
-    uint64_t slabs[VM_CLASSES]; /* heap.c: chunks with room for an object of a size */
+    uint64_t slabs[VM_CLASSES]; /* heap.c: for each size, the first slab with room */
     uint32_t *blocks;          /* blocks of keys owned by this process */
     uint32_t blocks_n, blocks_room, key_cursor;
-    uint32_t keys_left;        /* since the last search for empty blocks */
+    uint32_t keys_left;        /* keys released since the last search for empty blocks */
     struct vm_map *maps;       /* by key index modulo VM_MAPS */
     uint32_t maps_n, drops;    /* mappings in use; value of the head's `drops` at the last check */
     struct vm_old *old;        /* mappings of removed keys */
@@ -83,8 +83,8 @@ void vm_close(struct vm_heap *w);
 /* Allocate the pages of these bytes of the file. False: no room, which is reported once on stderr. */
 bool vm_reserve(const struct vm_heap *w, uint64_t at, uint64_t octets);
 
-/* The same for entries first .. first + n - 1 of a table at `table`, except the first `high`
- * entries, which exist. */
+/* Allocate the pages of entries first .. first + n - 1 of the table at `table`, except those below `high`, which have
+ * pages already. */
 static inline bool vm_reserve_entries(const struct vm_heap *w, uint64_t table, uint64_t size, uint64_t high, uint64_t first, uint64_t n)
 {
     return first + n <= high || vm_reserve(w, table + high * size, (first + n - high) * size);
@@ -92,7 +92,7 @@ static inline bool vm_reserve_entries(const struct vm_heap *w, uint64_t table, u
 
 /* -- heap.c -- */
 
-/* Zeroed memory in the heap; 0: none left. */
+/* Allocate zeroed memory in the heap; 0: none left. */
 uint64_t vm_alloc(struct vm_heap *w, size_t octets);
 /* Allocate more than a chunk, without pages: the caller reserves them. */
 uint64_t vm_alloc_sparse(struct vm_heap *w, size_t octets);

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PAGES 4096 /* checked at a time */
+#define PAGES 4096 /* pages that are checked at a time */
 
 struct copying {
     const char *path;
@@ -50,7 +50,7 @@ static bool replace(const struct vm_vma *g, void *of)
     new = vm_mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (new == MAP_FAILED || (g->rights[0] != 'r' && vm_mprotect(old, n, PROT_READ))) {
         c->failed = true;
-        vm_munmap(old, n); /* better no memory than the parent's */
+        vm_munmap(old, n); /* to unmap the memory is better than to share the parent's */
         return true;
     }
     copy_there(c, new, old, n);

@@ -54,7 +54,7 @@ static bool bind_part(const struct vm_vma *g, void *of)
     part = mmap(NULL, to - from, PROT_READ, MAP_SHARED | MAP_NORESERVE, p->fd, (off_t)(p->at + from - p->from));
     if (part == MAP_FAILED)
         return true;
-    syscall(SYS_mbind, part, to - from, mode, mask, (unsigned long)NODES, 0u); /* set on the file, for every mapping */
+    syscall(SYS_mbind, part, to - from, mode, mask, (unsigned long)NODES, 0u); /* of the file, for all mappings */
     munmap(part, to - from);
     return true;
 }
@@ -88,7 +88,7 @@ static void lines(const char *path, void (*each)(const char *line, void *of), vo
         used -= (size_t)(line - text);
         memmove(text, line, used);
         if (used == sizeof text - 1)
-            used = 0; /* not a line that matters */
+            used = 0; /* this line is not used */
     }
     if (fd >= 0)
         close(fd);

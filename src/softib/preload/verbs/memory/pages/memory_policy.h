@@ -12,7 +12,7 @@ struct vm_locks {
     unsigned n;
     struct {
         uint64_t from, to;
-        bool all; /* all pages: mlock; otherwise on first access: MLOCK_ONFAULT */
+        bool all; /* true: all pages are locked (mlock); false: pages are locked at the first access (MLOCK_ONFAULT) */
     } at[VM_LOCKS];
 };
 

@@ -2,11 +2,11 @@
  * The kernel and drivers write to pages that they hold (Documentation/core-api/pin_user_pages.rst): O_DIRECT reads,
  * libaio and io_uring while the I/O is in flight, GPUs and VFIO for longer. If the mapping is replaced meanwhile, the
  * data arrives in a page that is no longer mapped. No system call reports held pages, so the process is searched for
- * anything that could hold some. The caller has write-protected the pages first, so that I/O that starts later does not
- * hold the old ones.
+ * descriptors and mappings that could hold some. The caller has write-protected the pages first, so that I/O that
+ * starts later does not hold the old ones.
  *
- * A process may have many descriptors, so they are read again when open(2) or fcntl(2) of the C library has created one
- * with O_DIRECT; otherwise reading them takes at most a tenth of the time.
+ * A process may have many descriptors. They are read again when the C library's open(2) or fcntl(2) has created one
+ * with O_DIRECT. Otherwise they are read only so often that it takes at most a tenth of the time.
  *
  * Not detected: I/O whose descriptor was closed while it is in flight; a descriptor created by a
  * direct system call within ten times the duration of the last scan; and pages that another process
@@ -26,7 +26,7 @@
 
 #define IO_URING "anon_inode:[io_uring]"
 
-/* Look for mappings of devices that may hold pages. */
+/* Note whether a mapping belongs to a device that may hold pages. */
 static bool look_at_mapping(const struct vm_vma *vma, void *of)
 {
     static const struct { const char *path; enum vm_holder holder; } known[] = {
@@ -123,6 +123,6 @@ enum vm_holder vm_page_holder(uint64_t memory_device, bool threads)
     enum vm_holder found = VM_NO_HOLDER;
 
     if (!vm_shared_files(memory_device, look_at_mapping, &found))
-        return VM_HELD_BY_DEVICE; /* unknown */
+        return VM_HELD_BY_DEVICE; /* unknown, so assume the worst */
     return found == VM_NO_HOLDER && a_descriptor_may_hold(threads) ? VM_HELD_BY_IO : found;
 }

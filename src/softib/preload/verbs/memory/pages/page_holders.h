@@ -1,5 +1,5 @@
-/* Find what may hold pages of this process and write to them without a page fault: such pages must
- * not be replaced. */
+/* Find out whether I/O or a device may hold pages of this process, and write to them without a page fault. Such pages
+ * must not be replaced. */
 #ifndef SOFTIB_VERBS_MEMORY_PAGE_HOLDERS_H
 #define SOFTIB_VERBS_MEMORY_PAGE_HOLDERS_H
 

@@ -13,7 +13,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#define PIECE (32ul << 20) /* moved at a time: this much memory exists twice */
+#define PIECE (32ul << 20) /* bytes that are moved at a time; they exist twice meanwhile */
 #define ENTRIES 512        /* pagemap entries read at a time */
 #define THERE (3ull << 62) /* a page is in memory, or swapped out (Documentation/admin-guide/mm/pagemap.rst) */
 
@@ -90,7 +90,7 @@ static bool replace(int pagemap, int fd, uint64_t from, uint64_t to, uint64_t at
 #define UFFD_FEATURE_WP_UNPOPULATED (1 << 13) /* Linux 6.4; older headers */
 #endif
 
-/* A userfaultfd that also stops writes made by the kernel for the program; -1 if the user has no
+/* Return a userfaultfd that also stops writes which the kernel makes for the program; -1 if the user has no
  * permission. */
 static int guard(void)
 {
@@ -112,7 +112,7 @@ static bool protect(int guard_fd, uint64_t from, uint64_t length)
     return !ioctl(guard_fd, UFFDIO_REGISTER, &area) && !ioctl(guard_fd, UFFDIO_WRITEPROTECT, &stop);
 }
 
-/* Waiting threads retry their write: on the new page, or on the old one if nothing was moved. */
+/* Let waiting threads retry their writes: on the new page, or on the old one if nothing was moved. */
 static void release(int guard_fd, uint64_t from, uint64_t length, bool moved)
 {
     struct uffdio_range area = { from, length };
@@ -147,7 +147,7 @@ uint64_t vm_move(uint64_t from, uint64_t to, int fd, uint64_t at, bool moved_bef
     sigset_t all, before;
 
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* a handler could write */
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* a signal handler could write to the pages */
     while (pagemap >= 0 && (alone || guard_fd >= 0) && done < to && right) {
         uint64_t n = to - done < PIECE ? to - done : PIECE;
 

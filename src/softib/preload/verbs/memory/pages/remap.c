@@ -16,7 +16,8 @@
 #include <unistd.h>
 
 /*
- * A file is this much longer than its pages: a longer mapping (mremap) reads zeros there, as in private memory.
+ * A file is longer than its pages by this many bytes. If the program extends the mapping (mremap), it reads zeros
+ * there, as in private memory.
  */
 #define ROOM (1ull << 44)
 
@@ -24,7 +25,7 @@
  * (MADV_COLLAPSE, shmem_enabled). */
 #define HUGE_PAGE (2ull << 20)
 
-struct vm_moved { /* one file; while regions use it */
+struct vm_moved { /* a file, which is kept as long as regions use it */
     uint64_t from; /* the address of the file's first byte */
     uint64_t device, inode;
     int fd;
@@ -41,7 +42,8 @@ static struct vm_moved *files;
 static unsigned files_n;
 static bool moved_ever; /* a forked child has pages to copy */
 
-/* A pid identifies a process only inside its namespace. */
+/* Make the name of this process's memory files. It contains the namespace too, because a pid identifies a process only
+ * inside its namespace. */
 static void name_memory(char name[48])
 {
     snprintf(name, 48, "softib-memory-%d-%llx", (int)getpid(), (unsigned long long)vm_pid_ns());
@@ -55,7 +57,7 @@ void vm_memory_path(char path[80])
     snprintf(path, 80, "/memfd:%s (deleted)", name);
 }
 
-/* -- the part of a region that is or can become shared -- */
+/* -- find the part of a region that is shared, or can become so -- */
 
 struct run { /* pages that belong to one file, or can be moved to one */
     uint64_t from, to;

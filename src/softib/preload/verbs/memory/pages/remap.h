@@ -23,9 +23,9 @@ enum vm_moves {
 struct vm_region {
     uint64_t from, to;              /* registered range */
     uint64_t shared_from, shared_to; /* the part that others can map; empty if both are equal */
-    uint64_t file_at;               /* where `shared_from` is in the file */
+    uint64_t file_at;               /* offset of `shared_from` in the file */
     uint64_t device, inode;
-    int fd;                         /* the file's, in this process */
+    int fd;                         /* descriptor of the file in this process */
     bool writes;                    /* others may write to it */
     enum vm_moves moves;
     enum vm_holder holder;          /* holder that prevented the move */
@@ -50,9 +50,8 @@ void vm_region_drop(struct vm_region *r);
  * have another name. */
 void vm_memory_path(char path[80]);
 /*
- * Move [from, to) to offset `at` of file `fd`; `moved_before`: part of it is in unlinked files.
- * Returns the end of the moved part; if the rest may be held, sets `*holder`; `despite_io`: ignore
- * I/O.
+ * Move [from, to) to offset `at` of file `fd`. `moved_before`: part of it is in unlinked files. `despite_io`: ignore
+ * I/O that may be in flight. Return the end of the moved part; if the pages after it may be held, set `*holder`.
  */
 uint64_t vm_move(uint64_t from, uint64_t to, int fd, uint64_t at, bool moved_before, unsigned helpers, bool despite_io, enum vm_holder *holder);
 /* Return whether the system has swap space: a file's page that is not in memory may then still have

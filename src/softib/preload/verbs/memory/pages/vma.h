@@ -15,10 +15,10 @@ struct vm_vma {
 /* Call `each` for every mapping, in ascending order, until it returns false. Does not call malloc.
  * False if the mappings cannot be read. */
 bool vm_vmas(bool (*each)(const struct vm_vma *vma, void *of), void *of);
-/* The same for mappings that overlap [from, to), possibly also for others: `each` must check. */
+/* Call `each` for the mappings that overlap [from, to). It may be called for other mappings too, so it must check. */
 bool vm_vmas_between(uint64_t from, uint64_t to, bool (*each)(const struct vm_vma *vma, void *of), void *of);
-/* The same for all shared mappings of files, except those of device `but`; possibly also for
- * others. */
+/* Call `each` for all shared mappings of files, except those of device `but`. It may be called for other mappings
+ * too. */
 bool vm_shared_files(uint64_t but, bool (*each)(const struct vm_vma *vma, void *of), void *of);
 
 #endif

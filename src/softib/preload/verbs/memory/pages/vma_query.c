@@ -24,7 +24,7 @@ struct query { /* struct procmap_query of <linux/fs.h>, which older headers do n
 _Static_assert(sizeof(struct query) == 104, "size of the kernel's structure");
 
 #define QUERY _IOWR('f', 17, struct query)
-/* Access rights; as flags of a query, a filter. */
+/* Access rights of a mapping. In a query they are a filter. */
 enum { READS = 1, WRITES = 2, EXECUTES = 4, IS_SHARED = 8, OR_THE_NEXT = 16, OF_FILES = 32 };
 
 static struct vm_vma vma_of(const struct query *q, const char *name)
@@ -37,8 +37,8 @@ static struct vm_vma vma_of(const struct query *q, const char *name)
     };
 }
 
-/* The mapping at `from`, or the next one, with `flags`; `name`: buffer for its path, NULL: none,
- * since the path is slow. 0 or an errno. */
+/* Query the mapping at `from`, or the next one, that has `flags`. `name`: a buffer for its path; NULL: do not query the
+ * path, which takes long. Return 0 or an errno. */
 static int ask(int fd, uint64_t from, uint64_t flags, char *name, struct vm_vma *g)
 {
     struct query q = { .size = sizeof q, .flags = OR_THE_NEXT | flags, .address = from, .name = (uintptr_t)name,

@@ -1,8 +1,8 @@
-"""softib's congestion controls of RoCE, compiled together once with the columns of all; the settings of a run select
-one at each hook.
+"""softib's congestion controls of RoCE. All are compiled together, with the columns of all of them; at each hook, the
+settings of the run select one.
 
-``measures``: windows from measured round trips (Swift, packet spraying); otherwise rates (DCQCN,
-and "none", which is DCQCN without marks). Packets are sprayed if receivers reorder (``placement``).
+With ``measures``, windows follow from measured round trips (Swift, packet spraying); otherwise senders have rates
+(DCQCN, and "none", which is DCQCN without marks). Packets are sprayed if receivers reorder (``placement``).
 """
 
 import numpy as np

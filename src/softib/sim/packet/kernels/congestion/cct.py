@@ -50,8 +50,8 @@ def static_rate(state, stream):
 
 @inner
 def paced_until(net, state, stream, start, end):
-    """Return when ``stream``, whose packet is on the wire from ``start`` to ``end``, may send
-    again; 0 if its CCTI does not slow it."""
+    """Return when ``stream``, whose last packet is on the wire from ``start`` to ``end``, may send again; 0 if its CCTI
+    does not delay it."""
     if net.opt.cc:
         delay = state.throttle[state.flow[stream]].delay
         if delay:
@@ -61,9 +61,9 @@ def paced_until(net, state, stream, start, end):
 
 @inner
 def waits_until(net, state, stream, start, end):
-    """Return when ``stream``, whose packet is on the wire from ``start`` to ``end``, may send
-    again; 0 if neither static rate nor congestion control slows it. Packets of responses are slowed
-    at their sender, by the notices for the stream of responses."""
+    """Return when ``stream``, whose last packet is on the wire from ``start`` to ``end``, may send again; 0 if neither
+    static rate nor congestion control delays it. Responses to READs are a stream too: notices for this stream delay
+    their sender."""
     gap = static_rate(state, stream)
     t = start + (end - start) * gap // 1000 if gap else np.int64(0)
     return max(t, paced_until(net, state, stream, start, end))
@@ -71,7 +71,7 @@ def waits_until(net, state, stream, start, end):
 
 @inner
 def no_pace(net, state, stream, start, end):
-    """Replaces :func:`paced_until`: nothing slows ``stream``."""
+    """Replaces :func:`paced_until` in runs in which nothing delays ``stream``."""
     return np.int64(0)
 
 

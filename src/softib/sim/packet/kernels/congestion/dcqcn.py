@@ -25,7 +25,8 @@ PS_KBPS = 8_000_000_000
 
 @inner
 def notification_point(net, state, port, k):
-    """Handle a marked packet at ``port``. Returns the port to check, -1 if no CNP is due."""
+    """Handle the marked packet ``k``, which arrived at ``port``. Returns the port that must check what it can send, -1
+    if no CNP is due."""
     state.port[port].rcv_fecn += 1
     stream, now = np.int64(state.packet[k].stream), state.reg.now
     q = stream >> 1
@@ -123,8 +124,8 @@ PS_PER_US = 1_000_000
 
 
 def derived(options, gbps):
-    """Return the settings for hosts with links of ``gbps``; additive and hyper increase scale with
-    it unless an option sets them."""
+    """Return the settings for hosts with links of ``gbps``. Additive and hyper increase are proportional to this rate,
+    unless an option sets them."""
     scale = gbps / REFERENCE_GBPS
     return {
         "cnp_ps": round(options["cnp_us"] * PS_PER_US),

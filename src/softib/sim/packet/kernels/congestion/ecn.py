@@ -13,7 +13,7 @@ from softib.sim.packet.kernels.engine.rng import mixed
 
 @inner
 def drawn(net, state, k, out, now):
-    """Return a pseudo-random number below a million."""
+    """Return a pseudo-random integer from 0 to 999,999."""
     z = mixed(np.uint64(now) + np.uint64(0x9E3779B97F4A7C15) * np.uint64(out + 1))
     z = mixed(
         z

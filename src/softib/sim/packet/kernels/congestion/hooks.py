@@ -1,8 +1,8 @@
-"""Hooks of congestion controls: points in the transport at which packets of a queue pair can be
-limited, measured or spread. By default the hooks do nothing and do not appear in the machine code.
-A :class:`~softib.sim.packet.congestion_control.CongestionControl` has kernels that replace them. A
-congestion control implements the hooks of the first group. At those of the second group, the transport measures round
-trips for it (:mod:`~softib.sim.packet.kernels.congestion.round_trips`).
+"""Hooks of congestion controls: functions that the transport calls to limit, measure or spread the packets of a queue
+pair. By default they do nothing, and are not in the machine code. A
+:class:`~softib.sim.packet.congestion_control.CongestionControl` replaces the first three (:func:`window`,
+:func:`acknowledged`, :func:`lost`). softib replaces the others for congestion controls that need round trips
+(:mod:`~softib.sim.packet.kernels.congestion.round_trips`).
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from softib.jit import inner
 from softib.sim.packet.constants import WINDOW_PACKETS
 
 LOST_PACKETS = 256
-"""A packet counts as lost, not late, if it is still missing when a packet this far after it arrives."""
+"""A missing packet counts as lost when a packet arrives whose PSN is at least this much larger."""
 
 
 @inner
@@ -66,5 +66,6 @@ def ack_arrived(net, state, q, k, before, now):
 
 @inner
 def is_overdue(net, state, port, q, ahead, now):
-    """Return whether the packet that ``q`` expects counts as lost when a packet ``ahead`` of it arrives."""
+    """Return whether the packet that ``q`` expects counts as lost now that the packet ``ahead`` positions after it has
+    arrived."""
     return ahead >= LOST_PACKETS

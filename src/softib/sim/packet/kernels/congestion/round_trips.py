@@ -1,5 +1,5 @@
-"""Acknowledgements that measure the round trip of a packet, the receiver's part of it, switches on
-the path, and marks; and receivers that accept packets in any order.
+"""Acknowledgements that return four measurements to the sender: the round trip of a packet, the part of it spent in the
+receiver, the number of switches on the path, and marks. Also receivers that accept packets in any order.
 
 A data packet carries the time at which it began to leave. Its acknowledgement echoes that time,
 shifted by the receiver's delay, and also carries that delay (like the timestamps of Swift, SIGCOMM
@@ -126,8 +126,8 @@ def repeat_missing(net, state, q, now):
 
 @inner
 def is_missing_long(net, state, port, q, ahead, now):
-    """Return whether the packet that ``q`` expects counts as lost when a packet ``ahead`` of it
-    arrives and is acknowledged."""
+    """Return whether the packet that ``q`` expects counts as lost now that the packet ``ahead`` positions after it has
+    arrived and is acknowledged."""
     trip = state.round_trip[q]
     expected = state.rc[q].expected
     if trip.hole != expected + 1:

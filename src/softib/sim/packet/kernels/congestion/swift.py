@@ -41,7 +41,7 @@ def fabric_target(net, packets, hops):
 
 @inner
 def limited(net, packets):
-    """Return a window clamped to its limits."""
+    """Return the window ``packets``, raised or lowered to the limits of windows."""
     return min(max(packets, net.cc.least_window), net.cc.most_window)
 
 
@@ -58,7 +58,7 @@ def reacted(net, packets, arrived, delay, target, may_fall):
 
 @inner
 def acknowledged(net, state, stream, packets, rtt, host, hops, marked, now):
-    """Adapt both windows to their delay."""
+    """Adapt both windows, each to its delay."""
     flow = state.cc[stream]
     before = window(net, state, stream)
     may_fall = now - flow.fell >= flow.rtt
@@ -106,10 +106,16 @@ SWIFT = CongestionControl(
     options=(
         Option("base_target_us", 25.0, "us", "Target of the fabric's round trip without switches."),
         Option("hop_us", 1.0, "us", "Addition to the target for each switch on the path."),
-        Option("host_target_us", 50.0, "us", "Target of the receiver's part."),
+        Option("host_target_us", 50.0, "us", "Target of the receiver's part of the round trip."),
         Option("flow_range_us", 50.0, "us", "Largest addition to the target for a small window."),
-        Option("flow_least", 0.1, "packets", "Largest window that gets the full flow_range_us.", low=0.001),
-        Option("flow_most", 100.0, "packets", "Smallest window without an addition.", low=0.001),
+        Option(
+            "flow_least",
+            0.1,
+            "packets",
+            "Up to this window, the target is increased by the full flow_range_us.",
+            low=0.001,
+        ),
+        Option("flow_most", 100.0, "packets", "From this window on, the target is not increased.", low=0.001),
         Option("increase", 1.0, "packets", "Growth of a window per round trip.", low=0.001),
         Option("decrease", 0.8, "1", "A window decreases by this factor times (delay - target) / delay.", most=1),
         Option("most_decrease", 0.5, "1", "Largest decrease of a window, as a share.", most=0.999),

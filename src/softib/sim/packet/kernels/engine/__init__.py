@@ -1,1 +1,1 @@
-"""The event loop, its calendar, and rows of packets."""
+"""The event loop, its calendar of events, and the pools of packets."""

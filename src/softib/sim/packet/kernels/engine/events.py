@@ -121,7 +121,7 @@ def heap_push(heap, n, t, event):
 
 @inner
 def heap_pop(heap, n):
-    """Remove the first of ``n`` entries and store it in ``h[n - 1]``."""
+    """Remove the first of the heap's ``n`` entries, and store it in ``heap[n - 1]``."""
     first_t, first_what = heap[0].time, heap[0].what
     last = n - 1
     t, event = heap[last].time, heap[last].what
@@ -203,7 +203,7 @@ def lowest_bit(x):
 
 @inner
 def next_used(state, b):
-    """Return the first bucket after ``b`` that has events; one must exist."""
+    """Return the first bucket after ``b`` that has events. There must be one."""
     at = (b + 1) & MASK
     w = at >> 6
     bits = state.used[w] >> np.uint64(at & 63)
@@ -219,7 +219,7 @@ def next_used(state, b):
 
 @inner
 def send_scouts(state, b):
-    """Start prefetching for the two buckets after ``b``, if there are more events than caches can hold data for."""
+    """Start prefetching for the two buckets after ``b``, if the data of all events exceeds the caches."""
     state.reg.first_scout = 0
     state.reg.second_scout = 0
     state.reg.next_block = 0
@@ -235,8 +235,8 @@ def send_scouts(state, b):
 
 @inner
 def load(net, state, b):
-    """Make ``b`` the current bucket: its events are due, in order. Events added to it later go
-    to the heap."""
+    """Make ``b`` the current bucket: move its events, sorted, to ``State.due``. Events that are added to it later go to
+    the heap."""
     state.reg.bucket = b
     while state.reg.later_n > 0 and (state.later[0].time >> state.reg.width) - b < BUCKETS:
         heap_pop(state.later, state.reg.later_n)
@@ -269,7 +269,7 @@ def load(net, state, b):
 
 @inner
 def advance(net, state):
-    """Make the next events due; False if none are left except timeouts."""
+    """Make the next bucket with events the current one. Return False if only timeouts are left."""
     while state.reg.heap_n == 0 and state.reg.due_at == state.reg.due_n:
         if state.reg.pending > 0:
             load(net, state, next_used(state, state.reg.bucket))
@@ -297,7 +297,7 @@ def first_of(state):
 
 @inner
 def take_first_of(state, source):
-    """Remove the next event, which is in ``source``."""
+    """Remove the next event from ``source``, as :func:`first_of` returned it."""
     if source == FROM_DUE:
         state.reg.due_at += 1
     elif source == FROM_HEAP:

@@ -56,7 +56,7 @@ def compute(net, state, m, now):
 
 @inner
 def posted(net, state, m, now):
-    """Post message ``m``. Handle the posting of a message. Returns the port to check."""
+    """Handle the event at which message ``m`` may be posted. Returns the port to check."""
     if state.message[m].opcode == COMPUTE_OP:
         return compute(net, state, m, now)
     state.message[m].began = now
@@ -118,9 +118,8 @@ def start(net, state):
 
 @inner
 def ended(net, state, until, now, has_events):
-    """Return GOES_ON, or the reason why the run ends before the event at ``now``. While links
-    change and MADs are sent, the caller decides when the run is done, and a timeout may end a
-    standstill."""
+    """Return GOES_ON, or the reason why the run ends before the event at ``now``. In runs in which links change and
+    MADs are sent, the caller decides when the run is done, and a timeout may end a standstill."""
     if net.management.on:
         if now == NEVER:
             return np.int64(STUCK)

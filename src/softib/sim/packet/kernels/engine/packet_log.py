@@ -3,8 +3,8 @@
 When off, ``Net.watch_port`` is empty and each hook is one comparison. When on, a packet of a
 watched port or queue pair is logged when it is sent (MADs with all their bytes), when it has fully
 arrived at an end port, and when it is lost. For watched ports, a VL that lacks credits is logged
-too. A row holds data of its own node only. Rows of several nodes are later sorted by time and port,
-not by their position in the log.
+too. Each row contains only data of the node that wrote it. The rows of all nodes are later sorted by time and port, not
+by their position in the log.
 """
 
 import numpy as np
@@ -62,9 +62,9 @@ def describe(state, row, k, vl):
 
 @inner
 def log_sent(net, state, port, vl, k, now, start, end):
-    """Log that ``port`` decides at ``now`` to send packet ``k`` on ``vl``: its first byte leaves at
-    ``start``, its last byte at ``end``. An end port whose link is down sends nothing (it discards:
-    IBA chapter 7, link states)."""
+    """Log that ``port`` decides at ``now`` to send packet ``k`` on ``vl``: its first byte leaves at ``start``, its last
+    byte at ``end``. Nothing is logged for an end port whose link is down, because it discards the packet (IBA chapter
+    7, link states)."""
     if watched(net, state, port, k) and (vl == VL15 or net.port[port].peer >= 0):
         row = new_row(state, LOG_SENT, port, now)
         describe(state, row, k, vl)
@@ -78,7 +78,8 @@ def log_sent(net, state, port, vl, k, now, start, end):
 
 @inner
 def write_mad(state, port, now, mad):
-    """Write the present bytes of the MAD in row ``mad`` to the rows after that of its packet, little endian."""
+    """Write the present bytes of the MAD in row ``mad`` (little endian) to the log rows that follow the row of its
+    packet."""
     at = 0
     for _ in range(LOG_MAD_ROWS):
         row = new_row(state, LOG_MAD, port, now)

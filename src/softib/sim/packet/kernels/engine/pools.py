@@ -42,8 +42,8 @@ def free_packet(state, k):
 
 @inner
 def short(state):
-    """Return whether a pool is nearly empty. Enough rows are needed for all distant events to enter the calendar at
-    once."""
+    """Return whether a pool is nearly empty. The pool of events must also have rows for all distant events, which may
+    enter the calendar at the same time."""
     return (
         state.reg.spare_events - state.reg.later_n < MARGIN
         or state.reg.spare_packets < MARGIN

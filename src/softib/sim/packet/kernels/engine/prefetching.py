@@ -1,10 +1,10 @@
-"""Prefetching of memory for later events: in a large network, each event accesses a dozen rows that
-are in no cache. Rows refer to further rows, so there are six steps with some time between them. They fetch: the rows
-that the event names; the rows that its packet or port refers to; the output port, or the queue or message whose turn it
-is; the queue that a packet may have to wait in, or the packet that is sent next; the port through which that packet
-entered; and the port that gets credits for it. The events of a bucket are sorted, so each step works a few events ahead
-in that order (:func:`fetch_due`). If buckets hold few events, the first two steps work on the next two buckets
-(:func:`scout`). Prefetching never changes a result.
+"""Prefetching of memory for later events: in a large network, each event accesses a dozen rows that are in no cache. A
+row must be fetched before it can name further rows, so there are six steps with some time between them. They fetch: the
+rows that the event names; the rows that its packet or port refers to; the output port, or the queue or message whose
+turn it is; the queue that a packet may have to wait in, or the packet that is sent next; the port through which that
+packet entered; and the port that gets credits for it. The events of a bucket are sorted, so each step works a few
+events ahead in that order (:func:`fetch_due`). If buckets hold few events, the first two steps work on the next two
+buckets (:func:`scout`). Prefetching never changes a result.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from softib.sim.packet.constants import (
 )
 
 CREDITS_AHEAD, INPUT_AHEAD, QUEUE_AHEAD, OUTPUT_AHEAD, PACKET_AHEAD, NAMED_AHEAD = 1, 2, 4, 7, 10, 14
-"""Events between a step and its event."""
+"""Number of events by which each step is ahead of the event for which it fetches."""
 CROWDED = 64
 """Number of events in a bucket above which prefetching follows their order."""
 
@@ -35,7 +35,7 @@ def fetch_qp(state, q):
 
 @inner
 def output_of(net, state, entity, k):
-    """Return the forwarding table's port for packet ``k``, which entered through ``entity``; -1 for
+    """Return the port in the forwarding table for packet ``k``, which entered through port ``entity``; -1 if there is
     none."""
     dlid = np.int64(state.packet[k].dlid)
     if dlid >= net.lft.shape[1]:
@@ -62,8 +62,8 @@ def fetch_named(net, state, event):
 
 @inner
 def fetch_of_packet(net, state, event):
-    """Second step: the rows that the event's packet refers to, and the sender of its link; the
-    queue that had the last turn at a port."""
+    """Second step: the rows that the event's packet refers to, and the port that sends on its link; for an event of a
+    port, the queue that had the last turn there."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         dlid = np.int64(state.packet[payload].dlid)
@@ -98,7 +98,8 @@ def fetch_message(state, q, at):
 
 @inner
 def fetch_output(net, state, event):
-    """Third step: the output port; the data that a port has to send."""
+    """Third step: the output port of the event's packet; for an event of a port, the queue or message that it sends
+    from."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(net, state, entity, payload)
@@ -129,7 +130,8 @@ def next_packet(net, state, entity):
 
 @inner
 def fetch_queue(net, state, event):
-    """Fourth step: the queue at the output port; or the packet that is sent next."""
+    """Fourth step: the queue in which the event's packet may have to wait; for an event of a port, the packet that it
+    sends next."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(net, state, entity, payload)
@@ -175,8 +177,8 @@ def next_place(state, at):
 
 @inner
 def scout(net, state):
-    """Advance one event in each of the next two buckets; the lists must be as
-    :func:`~softib.sim.packet.kernels.engine.events.load` left them."""
+    """Fetch for one more event in each of the next two buckets. Their lists must not have changed since
+    :func:`~softib.sim.packet.kernels.engine.events.load`."""
     at = state.reg.first_scout
     if at:
         state.reg.first_scout = next_place(state, at)
@@ -189,8 +191,8 @@ def scout(net, state):
 
 @inner
 def fetch_first(net, state):
-    """Fetch the outputs of a bucket's first events, since no earlier event can do so; if the bucket has few events,
-    fetch for all of them."""
+    """Fetch the output ports of a bucket's first events, because no earlier event of the bucket can do it; in a bucket
+    with few events, those of all events."""
     many = state.reg.due_n
     for i in range(many if many < CROWDED else OUTPUT_AHEAD):
         fetch_output(net, state, state.due[i].what)

@@ -17,7 +17,7 @@ def draw(state, port, now):
 
 @inner
 def draw_for(state, port, of, now):
-    """Return one of several such numbers of ``port``; ``of`` is its index."""
+    """Return the ``of``-th of several numbers in [0, 1) of ``port`` at ``now``."""
     z = state.rng[0] + mixed(
         np.uint64(now) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(port) * np.uint64(0xD1342543DE82EF95)
     )
@@ -27,7 +27,7 @@ def draw_for(state, port, of, now):
 
 @inner
 def mixed(z):
-    """Return ``x`` after the finalizer of splitmix64."""
+    """Return ``z`` mixed by the finalizer of splitmix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

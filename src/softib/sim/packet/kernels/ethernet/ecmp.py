@@ -1,8 +1,8 @@
 """Equal-cost multipath: a switch hashes a flow to one of the ports on shortest paths (RFC 2992).
 
-The flow is the 5-tuple: addresses, protocol and ports. RoCEv2 gives each queue pair its own UDP
-source port, TCP each connection its own port, so the hash is over the stream (queue pair and
-direction). Each switch adds its own seed, so that switches choose differently.
+A flow is identified by the 5-tuple of addresses, protocol and ports. In RoCEv2 each queue pair has a separate UDP
+source port, and in TCP each connection a separate port. Therefore the hash is over the stream (queue pair and
+direction). Each switch has a different seed, so that switches choose differently.
 """
 
 import numpy as np

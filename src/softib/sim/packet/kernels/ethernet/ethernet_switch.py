@@ -4,10 +4,9 @@ or priority flow control.
 The priority of a frame is its service level (SL 0 to 7, as PCP or DSCP class). A switch accepts a
 frame as a whole when its header has passed.
 
-The clock of a device deviates by up to 100 millionths (IEEE 802.3), so its frames, and those of
-hosts, follow each other slightly faster or slower than at the nominal rate. Therefore the time at
-which a host's frames reach a full queue moves through all positions between two departures, as
-between real devices.
+The clocks of switches and hosts deviate by up to 100 millionths (IEEE 802.3), so their frames follow each other
+slightly faster or slower than at the nominal rate. As with real devices, the arrivals of a host's frames at a full
+queue therefore drift slowly relative to the departures from it.
 """
 
 import numpy as np
@@ -51,7 +50,7 @@ def arrive_ethernet(net, state, port, k, now):
     state.port[port].rcv_packets += 1
     state.packet[k].out += 1
     out = next_hop(net, state, k, port, now)
-    if out == net.port[port].port_0:  # for the switch itself
+    if out == net.port[port].port_0:  # the packet is for the switch itself
         push(state, max(state.packet[k].tail, now), word(port, ENTER, k))
         return np.int64(-1)
     if out < 0 or out == port:
@@ -83,14 +82,14 @@ def queue_changes(net, state, out, row, octets, now):
     state.queue[row].queue_area += (state.queue[row].egress * (now - state.queue[row].queue_since)) >> 10
     state.queue[row].queue_since = now
     state.queue[row].egress += octets
-    state.queue[net.port[out].port_0 * net.opt.vls].egress += octets  # the whole switch
+    state.queue[net.port[out].port_0 * net.opt.vls].egress += octets  # port 0 has the sum over the whole switch
     state.queue[row].peak_egress = max(state.queue[row].peak_egress, state.queue[row].egress)
 
 
 @inner
 def join_queue(net, state, k, out, vl, row, now):
-    """Put packet ``k`` at the end of the FIFO of ``out`` and ``vl``, which is stored as InfiniBand's
-    queue of input 0 (port 0)."""
+    """Put packet ``k`` at the end of the FIFO of ``out`` and ``vl``. The row of this FIFO is the virtual output queue
+    that InfiniBand would use for packets from port 0."""
     voq = net.port[out].voq + vl
     state.packet[k].next = 0
     state.vl[row].queued += blocks_of(np.int64(state.packet[k].octets))
@@ -146,7 +145,8 @@ def cross_ethernet(net, state, out, vl, k, start):
 
 @inner
 def clock_error(net, state, out, row, octets):
-    """Change the distance between a frame of ``octets`` bytes and the next one by the clock error of its device."""
+    """Correct the time between a frame of ``octets`` bytes and the next one for the clock error of the sending
+    device."""
     owed = (octets + net.opt.gap) * net.port[out].fs * net.buffer[out].clock_ppb // 1_000_000_000
     owed += state.queue[row].clock_fs
     state.queue[row].clock_fs = owed % 1000

@@ -1,12 +1,11 @@
 """Priority flow control (IEEE 802.1Qbb, 802.1Q clause 36): an ingress port that has used its share
-of the buffer requests the other end of its link to pause a priority. Bytes count towards their
-ingress port until they leave the switch. Above XOFF, the port sends a pause frame with the maximum
-quanta (65,535 of 512 bit times). It waits for the frame that is being sent, crosses the cable, and
-takes effect after the other end's reaction time. Headroom above XOFF holds the bytes that arrive
-until then. After half of the quanta the pause frame is repeated; at XON, a frame with 0 quanta ends
-the pause. So a pause never expires while its cause lasts, and the sender waits only for its
-explicit end. A run does not end while a pause frame is in transit, or while an adapter still has to
-end a pause.
+of the buffer requests the other end of its link to pause a priority. Bytes count towards their ingress port until they
+leave the switch. Above XOFF, the port sends a pause frame with the largest number of quanta (65,535, each of 512 bit
+times). The pause frame waits for the frame that is being sent, crosses the cable, and takes effect after the other
+end's reaction time. Headroom above XOFF holds the bytes that arrive until then. After half of the quanta the pause
+frame is repeated; at XON, a frame with 0 quanta ends the pause. So a pause never expires while its cause lasts, and the
+paused sender waits until a frame ends the pause. A run does not end while a pause frame is in transit, or while an
+adapter still has to end a pause.
 """
 
 import numpy as np
@@ -17,7 +16,7 @@ from softib.sim.packet.kernels.engine.events import push, push_timer, word
 from softib.sim.packet.kernels.link.credits import wire_ps
 
 PAUSE_OCTETS = 84
-"""A MAC control frame of 64 bytes, preamble and gap of 20 (IEEE 802.3 clause 31)."""
+"""Bytes of a pause frame on the wire: a MAC control frame of 64, preamble and gap of 20 (IEEE 802.3 clause 31)."""
 
 
 @inner
@@ -47,8 +46,8 @@ def refresh(net, state, port, vl, now):
 
 @inner
 def dynamic_threshold(net, state, port):
-    """Return how much one queue of the switch of ``port`` may hold: a share of the free buffer
-    (Choudhury and Hahne, 1998)."""
+    """Return the largest length in bytes of one queue in the switch of ``port``: a share of the free buffer (Choudhury
+    and Hahne, 1998)."""
     used = state.queue[net.port[port].port_0 * net.opt.vls].egress
     return max(net.buffer[port].shared - used, np.int64(0)) * net.ethernet.share // MILLION
 
@@ -119,18 +118,18 @@ def not_paused(state, row, octets):
 
 @inner
 def nobody_waits(state, port, row):
-    """Replaces waiting for credits: the end of a pause is an event by itself."""
+    """Replaces the kernel that waits for credits and does nothing, because the end of a pause has an event."""
 
 
 @inner
 def nothing_to_take(state, row, now):
-    """Replaces taking credits."""
+    """Replaces the kernel that takes credits, and does nothing."""
 
 
 @inner
 def received(net, state, port, vl, octets, t):
-    """Replaces granting credits: an adapter has received a packet, which is in memory at ``t``, so
-    its buffer may fill."""
+    """Replaces the kernel that grants credits: an adapter has received a packet that is in memory at ``t``; until then
+    it occupies the adapter's buffer."""
     if net.port[port].kind != END_PORT or not net.ethernet.pfc or net.opt.rx_fs == 0 or net.port[port].peer == port:
         return
     row = port * net.opt.vls + vl

@@ -1,11 +1,10 @@
 """TCP as a sender: segments, the window, and the CPU cost of the operating system's stack (RFC
-9293, 5681, 6298). Each queue pair is an open connection. A message is one write to the socket. It
-costs the sender's CPU a fixed time and a time per byte, segment by segment, independent of the
-window. A segment belongs to one message; its number represents its bytes. A flow may have as many
-segments in the network as its congestion window allows. Segments that are acknowledged selectively,
-or lost, no longer count (RFC 6675). Acknowledgements change the window: slow start and congestion
-avoidance (RFC 5681), DCTCP (RFC 8257). :mod:`~softib.sim.packet.kernels.ethernet.tcp_recovery`
-finds losses.
+9293, 5681, 6298). Each queue pair is an open connection. A message is one write to the socket. It costs the sender's
+CPU a fixed time, and a time for each byte; the CPU works segment by segment, regardless of the window. A segment
+belongs to one message. Sequence numbers count segments, not bytes. A flow may have as many segments in the network as
+its congestion window allows. Segments that are acknowledged selectively, or lost, no longer count (RFC 6675).
+Acknowledgements change the window: slow start and congestion avoidance (RFC 5681), DCTCP (RFC 8257).
+:mod:`~softib.sim.packet.kernels.ethernet.tcp_recovery` finds losses.
 """
 
 import numpy as np
@@ -92,7 +91,7 @@ def segment_octets(state, q):
 
 @inner
 def stream_segment_octets(state, stream):
-    """Return :func:`segment_octets` by stream."""
+    """Return :func:`segment_octets` of the queue pair of ``stream``."""
     return segment_octets(state, stream >> 1)
 
 
@@ -120,8 +119,7 @@ def segment_not_before(net, state, q):
 
 @inner
 def settle(net, state, q, now):
-    """Add the connection to the ring of senders, or remove it, after its permission to send has
-    changed. Returns a port to check."""
+    """Add the connection to the ring of senders if it may send now, otherwise remove it. Returns a port to check."""
     if state.qp[q].in_ring and segment_not_before(net, state, q) < 0:
         port, vl = state.qp[q].src, state.qp[q].out_vl
         leave_ring(state, port, vl, port * net.opt.vls + vl, 2 * q)
@@ -210,8 +208,8 @@ def tcp_ack(net, state, q, k, sent, now):
 
 @inner
 def grows(net, connection, upto, many, flight):
-    """Grow the window after ``many`` further segments were acknowledged, if the window was used
-    (RFC 5681 3.1; RFC 7661)."""
+    """Grow the window after ``many`` further segments were acknowledged, if the sender had used the window (RFC 5681
+    3.1; RFC 7661)."""
     if connection.window < connection.threshold:
         if 2 * ONE * flight >= connection.window:
             connection.window += many * ONE
@@ -222,8 +220,8 @@ def grows(net, connection, upto, many, flight):
 
 @inner
 def dctcp(net, state, q, upto, many, marked):
-    """Handle the acknowledgement of ``many`` segments, ``marked`` or not: update alpha once per
-    window, and reduce at most once (RFC 8257, section 3.3)."""
+    """Handle the acknowledgement of ``many`` segments, ``marked`` or not: update alpha once per window, and reduce the
+    window at most once (RFC 8257, section 3.3)."""
     connection = state.tcp[q]
     connection.all_acks += many
     if marked:

@@ -2,12 +2,11 @@
 RFC 5681 4.2), selective acknowledgements (RFC 2018), ECN echo (RFC 8257).
 
 With interrupt moderation (ixgbe's EITR: a timer that begins with each interrupt), a frame waits for
-the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time per byte, on
-one core per connection; only then does the transport process it. The following segments are
-acknowledged at once: every second one, one that is out of order, one that fills a hole or a part of
-one (RFC 5681 4.2), and one that ends a message. A single segment is acknowledged after the delay. (In Linux the push
-flag wakes the program, whose read sends the acknowledgement. Here the acknowledgement does not wait for the program, so
-a sender may see a message completed before the other program has it.)
+the next interrupt; acknowledgements do not. A segment costs the receiver's CPU a time per byte, on one core per
+connection; only then does the transport process it. It is acknowledged at once if it is the second one since the last
+acknowledgement, is out of order, fills all or part of a hole (RFC 5681 4.2), or ends a message. Any other segment is
+acknowledged after the delay. (In Linux the push flag wakes the program, whose read sends the acknowledgement. Here the
+acknowledgement does not wait for the program, so a sender may see a message completed before the other program has it.)
 """
 
 import numpy as np
@@ -110,7 +109,7 @@ def segment(net, state, port, k, now):
 
 @inner
 def block(state, q, psn, expected):
-    """Find the block of received segments around ``psn``, which the next acknowledgement names (RFC 2018)."""
+    """Find the block of received segments that contains ``psn``, for the next acknowledgement to report (RFC 2018)."""
     connection = state.tcp[q]
     if not connection.block_begin <= psn <= connection.block_end:
         connection.block_begin = psn

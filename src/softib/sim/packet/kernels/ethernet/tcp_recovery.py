@@ -2,13 +2,12 @@
 the first that is not acknowledged: the time when it was last sent, or that it is lost, or that it
 was acknowledged selectively.
 
-* The network holds the segments that were sent and are neither lost nor acknowledged selectively (RFC 6675,
-  pipe).
+* Segments in the network are those that were sent and are neither lost nor acknowledged selectively (RFC 6675, pipe).
 * A segment that was sent before one that arrived is lost: at once if three arrived or during a
-  recovery, otherwise after a quarter of the shortest round trip (RFC 8985, 6.2). A loss halves
-  window and threshold, once until everything sent before the loss has arrived (RFC 6675, 5).
-* After two round trips of silence, a segment is sent to provoke an acknowledgement: a new one, or
-  if there is none the last one again (RFC 8985, 7).
+  recovery, otherwise after a quarter of the shortest round trip (RFC 8985, 6.2). A loss halves window and threshold.
+  Further losses do not halve them again until everything sent before the first loss has arrived (RFC 6675, 5).
+* After two round trips without an acknowledgement, a segment is sent to provoke one: a new segment, or if there is
+  none, the last one again (RFC 8985, 7).
 * When the RTO expires, everything in flight counts as lost: the window becomes one segment, and the
   RTO is doubled (RFC 6298, 5.4 to 5.7).
 
@@ -23,7 +22,7 @@ from softib.sim.packet.constants import TIMER
 from softib.sim.packet.kernels.engine.events import push_timer, word
 
 ONE = 1000
-"""A segment of the window."""
+"""The window counts thousandths of a segment: this is one segment."""
 DUPLICATES = 3
 """A segment is lost if this number of segments beyond it have arrived (DupThresh)."""
 LOST, SACKED = 0, -1
@@ -93,8 +92,8 @@ def selective(state, q, k, upto, now):
 
 @inner
 def recovered(connection, upto):
-    """Handle that everything below ``upto`` has arrived: end the recovery, or the probe, that waited for it. If the
-    probe was needed, it repaired a loss, which halves the window (RFC 8985, 7.4)."""
+    """Handle that everything below ``upto`` has arrived: end the recovery or the probe that waited for this. If only
+    the probe replaced a lost segment, halve the window, as for any loss (RFC 8985, 7.4)."""
     if connection.recover and upto + 1 >= connection.recover:
         connection.recover = 0
         connection.timed_out = 0

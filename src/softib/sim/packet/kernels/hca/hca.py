@@ -4,8 +4,7 @@ A queue pair has two streams: requests (``2 * qp``) and, at the other end, respo
 qp + 1``). A message is cut into packets of the path MTU. Its data is fetched from memory while
 earlier packets are on the wire.
 
-Streams with data to send form a ring at their port and VL; ``State.vl`` has the last stream of the
-ring.
+Streams with data to send form a ring at their port and VL; ``State.vl`` names the last stream of the ring.
 """
 
 import numpy as np
@@ -76,7 +75,7 @@ def first_stream(state, row):
 
 @inner
 def rotate(state, port, vl, row, stream, stays):
-    """End the turn of the stream: if it ``stays``, it becomes the last, otherwise it leaves the ring."""
+    """End the turn of the stream: if ``stays``, it becomes the last of the ring, otherwise it leaves the ring."""
     if stays:
         state.vl[row].ring = stream + 1
         return
@@ -161,7 +160,7 @@ def memory_fs(net, state, q, m, psn):
 
 @inner
 def fetched(net, state, port, since, octets, fs):
-    """Return two times. Return two times. The first is when ``octets`` further bytes of a message are fetched at its
+    """Return two times. The first is when ``octets`` further bytes of a message are fetched at its
     own rate, ``fs`` per byte, if earlier bytes were fetched at ``since``. The second is when the adapter of ``port``
     has them, since all messages together are fetched at most at the port's rate."""
     alone = since + (octets * fs + 500) // 1000

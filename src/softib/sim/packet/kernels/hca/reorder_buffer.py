@@ -1,5 +1,5 @@
-"""Packets that arrive out of order and are placed directly, as in receivers of adaptively
-routed traffic."""
+"""Records of packets that arrived out of order and were placed in memory directly, as receivers of adaptively routed
+traffic do."""
 
 import numpy as np
 

@@ -1,10 +1,9 @@
-"""Links: credits, the time of a packet on the wire, and ticks of waiting (IBA chapter 7, flow
+"""Links: credits, the time of a packet on the wire, and the ticks that PortXmitWait counts (IBA chapter 7, flow
 control; 16.1.3.5).
 
 For each VL, a receiver grants credits in blocks of 64 bytes: FCCL is the block up to which the
-sender may send. The sender counts blocks in FCTBS. Both have 12 bits. For each packet that leaves a
-receive buffer, a flow-control packet is sent to the sender, before the next packet of that
-direction.
+sender may send. The sender counts blocks in FCTBS. Both have 12 bits. For each packet that leaves a receive buffer, a
+flow-control packet is sent to the sender, ahead of the next data packet in that direction.
 
 ``opt.by_sl`` adds the optional counters of IBA 16.1.4: PortXmitDataSL and PortRcvDataSL by SL,
 PortVLXmitWait by VL.
@@ -55,7 +54,8 @@ def waits_no_longer(net, state, port, row, now):
 
 @inner
 def note_waiting(net, state, port, now):
-    """Start the waiting time of each VL of ``port`` that has data: now, or when the packet being sent has left."""
+    """Start the waiting time of each VL of ``port`` that has data: at ``now``, or when the packet that is being sent
+    has left."""
     for vl in range(net.opt.vls):
         row = port * net.opt.vls + vl
         if not state.port[port].ready >> vl & 1:
@@ -191,8 +191,8 @@ def into_list(state, row, blocks, t):
 
 @inner
 def dropped_from_buffer(net, state, port, tail, now):
-    """Return when a dropped packet leaves the receive buffer of ``port``: after it has fully
-    arrived and the time of the smallest packet has passed."""
+    """Return when a dropped packet leaves the receive buffer of ``port``: when it has fully arrived, but not before the
+    transmission time of the smallest packet has passed."""
     return max(now + wire_ps(net, port, net.opt.smallest), tail)
 
 

@@ -44,7 +44,7 @@ def discard(net, state, k, port, reason, now):
 
 @inner
 def drop(net, state, k, port, reason, now):
-    """Drop packet ``k``, with any payload, at ``port`` for ``reason``; its buffer becomes free when
+    """Drop packet ``k`` at ``port`` for ``reason``, with the MAD that it may carry. Its buffer space becomes free when
     it has fully arrived. Returns -1."""
     if net.watch_port.shape[0]:
         log_lost(net, state, port, k, reason, now)
@@ -68,7 +68,7 @@ def lose_mad(state, k):
 
 @inner
 def lose(state, k):
-    """Free packet ``k`` with any payload."""
+    """Free packet ``k``, and the MAD that it may carry."""
     if state.packet[k].kind >= SMP:
         lose_mad(state, k)
     else:

@@ -39,7 +39,7 @@ def overdue_since(net, state, port, row, k, now):
 
 @inner
 def head_of_queue_discard(net, state, port, row, at, hoq_ps):
-    """Count a discard by HOQLife; VLStallCount discards, with no packet sent in between, stall the VL."""
+    """Count a discard by HOQLife. The VL stalls after VLStallCount discards without a packet sent in between."""
     state.port[port].hoq_discards += 1
     state.vl[row].waits |= DISCARDED
     state.vl_more[row].stalls += 1
@@ -51,7 +51,7 @@ def head_of_queue_discard(net, state, port, row, at, hoq_ps):
 
 @inner
 def ends_discards(state, row):
-    """Port VL ``row`` sends a packet: reset its count of consecutive HOQLife discards."""
+    """Reset the count of consecutive HOQLife discards of port VL ``row``, because it sends a packet."""
     if state.vl[row].waits & DISCARDED:
         state.vl[row].waits &= ~DISCARDED
         state.vl_more[row].stalls = 0

@@ -3,9 +3,9 @@ chapter 7, link states; 16.1.3.5).
 
 A pulled cable loses the packets on it; the receiver never gets them completely. The sending port discards the packets
 that wait for it and those that arrive for it later (PortXmitDiscards, as for an inactive port). Packets that have fully
-arrived continue. When the link is up again, credits restart: the receiver grants the free space of its buffer. A
-cut-through packet whose head has left the next switch when its tail is cut off continues as a whole; there is at most
-one per direction. A change touches only rows of the two nodes at the link.
+arrived continue. When the link is up again, credits restart: the receiver grants the free space of its buffer. If the
+head of a cut-through packet has already left the next switch when the cable is pulled, the packet continues as a whole;
+this is at most one packet per direction. A change writes only rows of the two nodes at the link.
 """
 
 import numpy as np
@@ -46,8 +46,8 @@ def of_switch(net, port):
 
 @inner
 def cut_event(net, state, event, change, now):
-    """Return the event ``event``, or its replacement: a packet on a pulled cable, or in a switch
-    without power, disappears."""
+    """Return ``event``, or, if its packet is on a pulled cable or in a switch without power, the event that removes
+    this packet."""
     entity, kind, k = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if change[entity] == 0 or (
         kind != ARRIVE and kind != RECEIVE and kind != ENTER and kind != MANAGE and kind != AGENT
@@ -229,7 +229,7 @@ def held_blocks(net, state, port, vl):
     ``port``; copies of one multicast packet count once."""
     held = np.int64(0)
     base = np.int64(net.port[port].port_0)
-    for marks in range(2):  # the first round marks the packets whose copies wait, the second removes the marks
+    for marks in range(2):  # the first pass marks the packets whose copies wait, the second pass removes the marks
         for out in range(base, base + net.port[port].ports):
             for level in range(net.opt.vls):
                 k = np.int64(state.voq[voq_of(net, port, out, level)].head)
@@ -245,8 +245,8 @@ def held_blocks(net, state, port, vl):
 
 @inner
 def holds_place(state, k, marks):
-    """Return whether packet ``k`` counts as buffer space: of several copies, only the first one met counts, and none in
-    the second round."""
+    """Return whether packet ``k`` counts as buffer space. Of several copies of one packet only the first one visited
+    counts; in the second pass, which removes the marks, none counts."""
     if state.packet[k].marks & COPY == 0:
         return marks == 0
     whole = state.packet[k].behind

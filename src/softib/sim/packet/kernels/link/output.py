@@ -56,7 +56,7 @@ def clear_overdue(net, state, port, vl, row, now):
 
 @inner
 def send_control(net, state, port, vl, row, now):
-    """Send the first of the port's own acknowledgements."""
+    """Send the first of the packets that go ahead of the port's streams: acknowledgements, congestion notices, MADs."""
     k = state.vl_more[row].control
     following = state.packet[k].next
     state.vl_more[row].control = following
@@ -146,7 +146,7 @@ def look(net, state, port, now):
             arm(state, port, state.port[port].free_at)
     elif state.port[port].ready:
         waits_from(state, port, now)
-    else:  # the waiting packets were overdue
+    else:  # all waiting packets were overdue and are discarded
         waits_no_more(net, state, port, now)
     if net.opt.by_sl:
         note_waiting(net, state, port, now)
@@ -154,8 +154,8 @@ def look(net, state, port, now):
 
 @inner
 def looks(net, state, port, now):
-    """Handle an event of :func:`~softib.sim.packet.kernels.link.credits.arm`; of several, only the one at the recorded
-    time is valid."""
+    """Handle an event of :func:`~softib.sim.packet.kernels.link.credits.arm`. Of several pending events of a port, only
+    the one at the recorded time has an effect."""
     if state.port[port].armed == now + 1:
         state.port[port].armed = 0
         look(net, state, port, now)

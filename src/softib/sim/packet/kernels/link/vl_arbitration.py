@@ -1,7 +1,7 @@
 """VL arbitration: the two tables of VLArbitrationTable and the limit of high priority (IBA 7.6.9).
-An entry of a table is a VL and a weight in units of 64 bytes. A VL sends while some of its weight
-is left; an excess of the last packet is not carried over. High priority sends first, until it has
-sent its limit while low priority waits.
+An entry of a table is a VL and a weight in units of 64 bytes. A VL sends while some of its weight is left; if its last
+packet exceeds the weight, the excess is not carried over. High priority sends first; if low priority waits, it gets its
+turn when high priority has sent its limit.
 """
 
 import numpy as np
@@ -16,13 +16,13 @@ HIGH_BLOCK, LOW_BLOCK = 2, 0
 
 @inner
 def entry_vl(net, port, block, i):
-    """Return the weight of entry ``i`` in bytes."""
+    """Return the VL of entry ``i``."""
     return np.int64(net.vl_arb[port, block + i // TABLE, 2 * (i % TABLE)]) & 15
 
 
 @inner
 def entry_weight(net, port, block, i):
-    """Return its weight in bytes."""
+    """Return the weight of entry ``i`` in bytes."""
     return np.int64(net.vl_arb[port, block + i // TABLE, 2 * (i % TABLE) + 1]) * BLOCK
 
 

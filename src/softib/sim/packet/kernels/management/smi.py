@@ -3,10 +3,9 @@
 
 SMPs travel on VL15: without flow control, ahead of all other VLs (7.6.9), and dropped if a port's
 VL15 buffer is full (VL15Dropped, 16.1.3.5). The management processor of each switch on the path
-processes directed SMPs and writes the return path. LID-routed SMPs follow the forwarding table, cut
-through. All other MADs are packets of a data VL, with credits. A device has one processor, which
-handles MADs one after another. A MAD at its destination waits in ``State.inbox`` until the caller
-of the loop answers it.
+processes directed SMPs and writes the return path. LID-routed SMPs follow the forwarding tables, and switches forward
+them cut-through. All other MADs are packets of a data VL, with credits. A device has one processor, which handles MADs
+one after another. A MAD at its destination waits in ``State.inbox`` until the caller of the loop answers it.
 """
 
 import numpy as np
@@ -148,8 +147,8 @@ def on_vl15(net, state, out, k):
 
 @inner
 def leave_buffer(state, k):
-    """Remove packet ``k`` from the VL15 receive buffer of its ingress port, if its VL shows that it
-    is in that buffer."""
+    """Remove packet ``k`` from the VL15 receive buffer of its ingress port, if its column ``vl`` says that it is
+    there."""
     if state.packet[k].vl == VL15:
         state.smi[state.packet[k].came_in].held -= 1
         state.packet[k].vl = 0

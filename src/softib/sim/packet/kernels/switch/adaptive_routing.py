@@ -55,8 +55,8 @@ def least(net, state, k, base, group, vl, now):
 
 @inner
 def choose(net, state, k, switch, base, static, vl, now):
-    """Return the portnum through which packet ``k`` leaves ``switch``; ``static`` is the one of
-    its forwarding table, ``vl`` the packet's VL."""
+    """Return the port number through which packet ``k`` leaves ``switch``. ``static``: the port number in the
+    forwarding table; ``vl``: the packet's VL."""
     num = wanted(net, state, k, switch, base, static, vl, now)
     if net.port[base + num].peer < 0 and net.ar_on[switch] >> REPAIR & 1:  # local repair: another port of the group
         group = np.int64(net.ar_lft[switch, state.packet[k].dlid]) & GROUP_MASK

@@ -3,8 +3,9 @@ COMHPC 2016).
 
 A node is an end port inside its switch: no posting, no host memory, and a link as fast as all ports
 of the switch together. It reduces packets one after another at a fixed time per byte, and finishes
-each after a fixed latency. The node's buffer is free again when the packet is reduced. If a node's message waits for
-others, it carries the sum of their values; each value is counted once even if its packets arrive several times.
+each after a fixed latency. The node's buffer is free again when the packet is reduced. A message that a node sends
+waits for arriving messages, and carries the sum of their values. Each value is added once, even if its packets arrive
+several times.
 """
 
 from softib.jit import inner

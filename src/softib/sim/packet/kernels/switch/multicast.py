@@ -1,10 +1,9 @@
 """UD multicast: switches send one copy through each port of the group's mask in their MFT, except
 the ingress port (IBA chapter 18). A copy waits in the queue of its output and uses that link's
 credits. The packet keeps its place in the receive buffer until the last copy has left, so one slow
-member delays later packets. A channel adapter passes the packet to its queue pair of the group, if
-it is a member; the sender does not get the packet. Port 0 of a switch gets its copy like any packet
-for the switch itself. A packet for a group without an entry in the MFT is a
-PortRcvSwitchRelayError.
+member delays later packets. A channel adapter that is a member of the group passes the packet to its queue pair for the
+group; the sender does not get the packet. Port 0 of a switch gets its copy like any packet for the switch itself. A
+packet for a group without an entry in the MFT is a PortRcvSwitchRelayError.
 """
 
 import numpy as np
@@ -118,8 +117,7 @@ def copy_to_switch(state, port, k, now):
 @inner
 def delivered(net, state, port, m, t):
     """Deliver a packet of message ``m`` for a group, in memory at ``t``, to the host of ``port`` if it
-    is a member, and release the messages that wait for it there. Only rows of this member are
-    written."""
+    is a member, and release the messages that wait for it there. Writes only rows of this member."""
     group = state.message[m].group - 1
     low, high = net.group_first[group], net.group_first[group + 1]
     while low < high:

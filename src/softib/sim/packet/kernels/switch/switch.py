@@ -124,7 +124,7 @@ def arrive(net, state, port, k, now):
     state.port[port].rcv_octets += octets
     state.port[port].rcv_packets += 1
     out = egress(net, state, k, port, now)
-    if out == net.port[port].port_0:  # for the switch itself
+    if out == net.port[port].port_0:  # the packet is for the switch itself
         push(state, max(state.packet[k].tail, now), word(port, ENTER, k))
         return np.int64(-1)
     if out < 0 and net.opt.multicast and state.packet[k].dlid >= MULTICAST_LID:
@@ -152,9 +152,9 @@ def arrive(net, state, port, k, now):
 
 @inner
 def goes_straight(net, state, out, k, now):
-    """Return whether packet ``k`` can leave through ``out`` at once: no packet waits there, the link is
-    free, and there are credits. Its queue, which this packet does not otherwise access, then need
-    not be read. With several VLs, or if other conditions matter, packets use the queue."""
+    """Return whether packet ``k`` can leave through ``out`` at once: no packet waits there, the link is free, and there
+    are credits. Such a packet bypasses its virtual output queue, so that the queue's row need not be read from memory.
+    With several VLs, or if other conditions matter, packets use the queue."""
     if state.port[out].ready or state.port[out].free_at > now or net.opt.vls > 1:
         return False
     if net.opt.cc or net.opt.lossy or net.opt.by_sl or state.vl[out].waits:
@@ -222,9 +222,9 @@ def offer(net, state, port, out, vl, k, now):
 
 @inner
 def draw_first(state, port, row, now):
-    """RANDOM mode: each input with a packet for port VL ``row`` draws a number, and the input with
-    the largest number is next. Inputs draw again at each new time. So the choice depends neither on
-    the order of the ring nor on a second check at the same time."""
+    """RANDOM mode: each input with a packet for port VL ``row`` draws a number, and the input with the largest number
+    is next. The numbers depend only on port and time. So the choice depends neither on the order of the ring nor on the
+    number of checks at this time."""
     last = before = state.vl[row].ring
     if last == 0:
         return
