@@ -30,11 +30,14 @@ always predicts two points.
 """
 
 BY_CHANCE = 0.01
-"""Expected number of equally good rules in arbitrary cabling, up to which a rule counts although the
-other ports of its pool have none."""
+"""Maximum expected number of equally good rules in arbitrary cabling, for a rule to be used although the other ports of
+its group have no rules.
+"""
 
 SHUFFLES = 3
-"""Number of times that the cables of a pool are shuffled; the most regular result counts."""
+"""Number of times that the cables of a group of ports are shuffled. The shuffled cabling whose rules predict most
+cables is compared.
+"""
 
 SURE_HITS, SURE_SHARE = 7, 0.95
 """Minimum number of ports that a rule must predict, and their minimum share, for the rule to report a single cable."""
@@ -112,9 +115,10 @@ def _pools(
 def _learn(
     view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return (port rows, expected peers) of each rule found: one for all ``ports`` of the class if
-    it holds, else one per port. If these together predict few more cables than rules of shuffled
-    cables do, the cabling is arbitrary: only rules that chance does not explain are returned."""
+    """Return (port rows, expected peers) of each rule: one rule for all ``ports`` of the class if it holds, otherwise
+    one rule per port number. If the rules of all port numbers together predict few more cables than rules of shuffled
+    cables do, the cabling is arbitrary; then only rules that are very improbable by accident are returned.
+    """
     rows, members, numbers = _port_rows(view, made, ports)
     of_pool = peer[rows]
     if target is not None and len(ports) > 1:
@@ -137,7 +141,9 @@ def _learn(
 def _of_each(
     view: FabricView, labels: Labels, made: NodeClass, target: NodeClass | None, ports: list[int], peer: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray, int]]:
-    """Return (port rows, expected peers, slopes) of the rule of each of ``ports`` that has one."""
+    """Return (port rows, expected peers, number of slopes) of the rule of each port number in ``ports`` that has
+    one.
+    """
     rules = []
     for portnum in ports:
         rows, members, _ = _port_rows(view, made, [portnum])
@@ -161,8 +167,9 @@ def _beats_shuffled(
     peer: np.ndarray,
     rules: list[tuple[np.ndarray, np.ndarray, int]],
 ) -> bool:
-    """Return whether ``rules`` predict :data:`MIN_SHARE` of the cables of ``ports`` that the rules of
-    shuffled cables do not: with few switches, chance alone gives many ports a rule."""
+    """Return whether ``rules`` predict at least :data:`MIN_SHARE` of those cables of ``ports`` that rules of shuffled
+    cables do not predict. This check is needed because, with few switches, many ports have a rule by accident.
+    """
     rows = _port_rows(view, made, ports)[0]
     rows = rows[peer[rows] >= 0]
     hits = _hits(rules, peer)
@@ -182,8 +189,10 @@ def _hits(rules: list[tuple[np.ndarray, np.ndarray, int]], peer: np.ndarray) -> 
 
 
 def _by_chance(expected: np.ndarray, peer: np.ndarray, slopes: int, peers: int) -> float:
-    """Return an upper bound of the probability that a rule with ``slopes`` predicts as many ports
-    whose cables lead to any of ``peers``: its constant and the digits of its slopes fit themselves."""
+    """Return an upper bound of the probability that a rule predicts so many ports by accident. ``slopes``: number of
+    the rule's slopes. ``peers``: number of nodes to which the cables may lead. The rule's constant and the digits of
+    its slopes can be chosen so that each predicts one port.
+    """
     cabled = peer >= 0
     ports, hits = int(cabled.sum()), int((expected[cabled] == peer[cabled]).sum())
     free = 1 + slopes * MAX_DIGITS
