@@ -1,4 +1,4 @@
-"""Compiled kernels. Only this package uses Numba. :func:`kernel` enforces these rules:
+r"""Compiled kernels. Only this package uses Numba. :func:`kernel` enforces these rules:
 
 * Kernels are in files named ``kernels.py`` or ``*_kernels.py``, or below a folder ``kernels``. The
   import of such a file does not load Numba; the first *call* of a kernel from Python does.

@@ -104,8 +104,8 @@ def _entry(k: Kernel, use: Accelerators, keep: bool = True) -> Callable[..., Any
         from softib.jit.plain import entry as compiled
     dispatcher: Callable[..., Any] = compiled(k, keep)
     if use.tables:
-        # loaded now, because Numba's C code, which asks for a table's type, would drop Ctrl-C
-        import softib.jit.table_types
+        # Loaded now, because Numba's C code, which asks for a table's type, would drop Ctrl-C.
+        import softib.jit.table_types  # noqa: F401
 
         return dispatcher
     return lambda *args: dispatcher(*[a.as_named_tuple() if isinstance(a, Table) else a for a in args])

@@ -57,9 +57,7 @@ def connect(graph: SwitchGraph, d: Distances, lft: np.ndarray, notes: list[str],
     before = lft.copy() if lft.size <= MOST_TRIED else lft
     left, of_cas = fill(graph, lft, allowed_dependencies(graph, d.down), to, whole)
     exact = dependencies_of(graph, before, switches=True) if left and lft.size <= MOST_TRIED else None
-    for nth in range(
-        ROOTS
-    ):  # each tree excludes other detours; dependencies of actual paths exclude the fewest
+    for nth in range(ROOTS):  # each tree excludes other detours; dependencies of actual paths exclude the fewest
         if exact is None or not left:
             break
         other = before.copy()
