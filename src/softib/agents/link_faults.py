@@ -105,9 +105,9 @@ class LinkFaults:
             self._noisy(end, now_ps)
 
     def attenuate(self, port: int, db: float, now_ps: int = 0) -> None:
-        """Attenuate the light on its way to ``port`` by ``db`` (a dirty connector, or a bend). The
-        module in ``port`` reports less received power, and the received data has bit errors. 0
-        removes the fault."""
+        """Attenuate the light that ``port`` receives by ``db`` (a dirty connector, or a bend). The module in ``port``
+        reports less received power, and the received data has bit errors. 0 removes the fault.
+        """
         self.optics.lose(port, db)
         self._noisy(port, now_ps)
 

@@ -35,8 +35,9 @@ class OpticalFaults:
         self._cool: dict[int, int] = {}
 
     def lose(self, port: int, db: float) -> None:
-        """Attenuate the light on its way to ``port`` by ``db``; 0 removes the fault. Raises
-        :class:`InputError` for a port without an optical module."""
+        """Attenuate the light that ``port`` receives by ``db``; 0 removes the fault. Raises :class:`InputError` for a
+        port without an optical module.
+        """
         self._check(port, db)
         self._set(self.lost_db, port, db)
         self._measure(port)

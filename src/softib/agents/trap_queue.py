@@ -1,4 +1,4 @@
-"""Traps on their way to the subnet manager. Each is sent repeatedly until the manager represses it
+"""Traps that devices have raised for the subnet manager. Each is sent repeatedly until the manager represses it
 (IBA 13.4.9, 14.2.5.1).
 
     queue = TrapQueue(plane)
@@ -13,11 +13,10 @@ The rules and their sources:
 * A port sends a trap, new or repeated, at the earliest SubnetTimeOut (4.096 µs x 2^n) after the
   previous one (o14-2, PortInfo:SubnetTimeOut). Linux' driver hfi1 follows both rules, and keeps up
   to 100 traps per port and type (RVT_MAX_TRAP_LEN).
-* The specification does not limit the number of repetitions, nor does hfi1. OpenSM
-  (``osm_trap_rcv``) treats a trap that it received more than ten times as babbling, ignores it, and
-  marks the port unhealthy. So softib sends a trap at most ten times, at intervals that double (1,
-  2, 4, … at most 32 times SubnetTimeOut), and then gives up. If MasterSMLID changes, the count
-  starts again for the new manager.
+* The specification does not limit the number of repetitions, nor does hfi1. OpenSM (``osm_trap_rcv``) treats a trap
+  that it received more than ten times as babbling, ignores it, and marks the port unhealthy. So softib sends a trap at
+  most ten times, at intervals that double (1, 2, 4, … at most 32 times SubnetTimeOut), and then stops. If MasterSMLID
+  changes, the count starts again for the new manager.
 * A trap of a port without a manager (MasterSMLID or LID 0) waits, and is not repeated.
 * Waiting notices of the same event are merged into one trap. If the event occurs again after the
   trap was sent, it is a new trap, which is sent after the manager has repressed the first one.

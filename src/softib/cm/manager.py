@@ -130,7 +130,7 @@ class CommunicationManager:
         return self.connections.timers.deadline_ps()
 
     def tick(self, now_ps: int) -> None:
-        """Send unanswered messages again, or give up if no retry is left."""
+        """Send unanswered messages again, or abandon them if no retry is left."""
         cm = self.connections
         cm.timers.now_ps = now_ps
         while (due := cm.timers.pop()) is not None:

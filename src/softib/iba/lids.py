@@ -12,10 +12,10 @@ __all__ = ["blocks_of", "may_stand"]
 
 
 def may_stand(lid: np.ndarray, lmc: np.ndarray, subnet: np.ndarray | None = None) -> np.ndarray:
-    """Return a mask (bool[ports]) of the ports that may keep their block of 2^LMC LIDs, which
-    begins at base ``lid``. If several ports of a ``subnet`` (int64[ports]; None: all ports are on
-    one subnet) have the same LID, the first keeps it. A port that must give up one LID of its block
-    gives up the whole block."""
+    """Return a mask (bool[ports]) of the ports that may keep their block of 2^LMC LIDs, which begins at base ``lid``.
+    If several ports of a ``subnet`` (int64[ports]; None: all ports are on one subnet) have the same LID, the first
+    keeps it. A port that loses one LID of its block loses the whole block.
+    """
     lid, size = lid.astype(np.int64), 1 << lmc.astype(np.int64)
     good: np.ndarray = (lid > 0) & (lid % size == 0) & (lid + size - 1 <= LID_UCAST_MAX)
     rows = np.flatnonzero(good)

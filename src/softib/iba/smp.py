@@ -35,7 +35,7 @@ class Smp(Structure, size=256, section="14.2.1"):
 
 
 class NodeDescription(Structure, size=64, attr=0x10, section="14.2.5.2"):
-    """Text that names a node for people."""
+    """The name of a node as text."""
 
     node_description = text(64, "NUL-padded UTF-8")
 

@@ -1,9 +1,8 @@
 """Directed-route SMPs (IBA 14.2.2), made from columns: routes, requests, and the queue of requests
 that are not built yet.
 
-Until it is sent, a request is only a few numbers. So a queue of a million requests takes tens of
-megabytes, not 256 MB, and the 256-byte rows of one chunk stay in the CPU's cache on their way from
-the sender to the agent.
+Until it is sent, a request is only a few numbers. So a queue of a million requests takes tens of megabytes, not 256 MB,
+and the 256-byte rows of one chunk stay in the CPU's cache between the sender and the agent.
 """
 
 from __future__ import annotations

@@ -139,11 +139,10 @@ def legal_hops(first, peer, down, order, hops, is_down):
     """Write up*/down* distances: those of paths that first go up any number of links, and then only
     down.
 
-    A switch that has a path to ``t`` that only goes down must use it, because packets from other
-    switches may come down to it on their way to ``t``. ``hops`` uint8[n, n]: on entry the distances
-    of paths that only go down, on return those of legal paths, 255 = none. ``is_down`` bool[n, n]
-    out: the path only goes down. ``order`` int32[n]: switches from the top down. ``down``
-    bool[links]: the link leads away from the top.
+    A switch that has a path to ``t`` that only goes down must use it, because packets to ``t`` may come down to it from
+    other switches. ``hops`` uint8[n, n]: on entry the distances of paths that only go down, on return those of legal
+    paths, 255 = none. ``is_down`` bool[n, n] out: the path only goes down. ``order`` int32[n]: switches from the top
+    down. ``down`` bool[links]: the link leads away from the top.
     """
     n = first.shape[0] - 1
     for s in range(n):
