@@ -133,7 +133,7 @@ SYNONYMS = {
     }.items()
     for name in names.split()
 }
-"""Verb → commands of other tools for which an error suggests this verb."""
+"""Command of another tool → the verb that an error suggests in its place."""
 PROGRAMS = {"perfquery", "saquery", "smpquery", "sminfo", "smpdump", "vendstat", "osmtest", "rping", "ucx_perftest"}
 """Programs for InfiniBand whose names do not begin with ib."""
 

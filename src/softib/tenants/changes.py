@@ -119,8 +119,9 @@ def set_members(draft: Draft, pkey: int, members: Mapping[int, Member], options:
 
 
 def remove_members(draft: Draft, pkey: int, guids: Iterable[int], repeats: bool = True) -> str:
-    """Remove members. GUIDs that are not members are ignored: clients repeat a removal whose answer they did not get.
-    With ``repeats``, so is a partition that does not exist."""
+    """Remove members. GUIDs that are not members are ignored, because clients repeat a removal if they did not get its
+    answer. With ``repeats``, a partition that does not exist is also ignored.
+    """
     partition = draft.partition(pkey) if repeats else _existing(draft, pkey)
     if partition is None:
         return f"{pkey_text(pkey)} does not exist"
@@ -243,8 +244,9 @@ def _check_ports(draft: Draft, name: str, tenant: Tenant | None) -> None:
 
 
 def check_owners(draft: Draft, physical: Callable[[int], int]) -> None:
-    """Raise :class:`Refused` if a change, also of an operator, puts a port of one tenant into a partition of another.
-    ``physical``: PortGUID of the port that has a virtual port."""
+    """Raise :class:`Refused` if a change adds a port of one tenant to a partition of another; this also applies to
+    operators. ``physical`` returns the PortGUID of the physical port to which a virtual port belongs.
+    """
     for pkey, partition in draft.partitions.items():
         old = draft.base.partition(pkey)
         if partition is None or not partition.tenant:

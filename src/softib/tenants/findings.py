@@ -24,9 +24,9 @@ KEPT = 1000
 
 @dataclass(frozen=True)
 class Finding:
-    """Information for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``,
-    ``requests``.
-    ``begun_s``, ``ended_s``: clock times; ``ended_s`` is null while it is present."""
+    """A finding for the operator. ``kind``: ``drift``, ``intruder``, ``isolation``, ``index0``, ``qos``, ``manager``,
+    ``requests``. ``begun_s``, ``ended_s``: clock times; ``ended_s`` is null while the finding is present.
+    """
 
     kind: str
     where: str
@@ -36,8 +36,9 @@ class Finding:
 
 
 class FindingLog:
-    """Findings without times of their own, each from the first look with it to the first look without it. For any
-    thread."""
+    """A log of findings that have no times of their own. A finding lasts from the first check that reports it to the
+    first check that does not. Any thread may use the log.
+    """
 
     def __init__(self, clock: Callable[[], float]):
         self._clock = clock
@@ -46,8 +47,9 @@ class FindingLog:
         self._lock = threading.Lock()
 
     def look(self, findings: Iterable[Finding], kinds: Collection[str]) -> None:
-        """Take the present findings of these ``kinds``. A finding of the same kind and place is the same one, with
-        its newest text."""
+        """Enter the result of a check: all present findings of these ``kinds``. A finding with the same kind and place
+        as an earlier one continues it, with the new text.
+        """
         counts, present, now_s = Counter[tuple[str, str]](), dict[tuple[str, str, int], Finding](), self._clock()
         with self._lock:
             for one in findings:
@@ -75,8 +77,10 @@ def partition_findings(state: State, view: SubnetView) -> list[Finding]:
 
 
 def intrusion_findings(intrusions: Iterable[Intrusion], view: SubnetView, now_s: float) -> list[Finding]:
-    """Return refused packets by sender, target and key; those of the service's port in the default partition are
-    one finding, until its table has the full membership."""
+    """Return one finding for each sender, target and key of refused packets. Refused packets that the service itself
+    sent in the default partition are one finding, which ends when the table of the service's port has the full
+    membership.
+    """
     out, here = list[Finding](), guid_text(view.here)
     held, refused, former = view.tables.get(view.here), list[Intrusion](), list[Intrusion]()
     is_full = held is not None and FULL_BIT | DEFAULT_BASE in held.port

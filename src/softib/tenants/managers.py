@@ -224,6 +224,8 @@ class FileManager:
 
 
 def _output(text: str) -> str:
-    """Return the lines of a command's output as one line: the first ones, which often have the cause, and the last."""
+    """Return a command's output as one line of text. If it is long, return its first lines, which often state the
+    cause, and its last line.
+    """
     lines = [shown(line.strip()) for line in text.splitlines() if line.strip()]
     return " | ".join(lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "…", lines[-1]])

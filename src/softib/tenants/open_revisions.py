@@ -85,9 +85,11 @@ class OpenRevisions:
     # -- pending revisions with nothing left to do --
 
     def superseded(self, state: State, unsure: set[int]) -> dict[int, bool]:
-        """End pending revisions that have nothing left to do: the ports for which they wait never had the P_Keys, and
-        are no members any more, or members by a newer pending revision. ``unsure``: revisions whose ports may have
-        appeared since the last search. Returns whether each of them added members; the others only removed some."""
+        """End the pending revisions that have nothing left to do. The ports for which such a revision waits never had
+        the P_Keys, and either are no longer members, or a newer pending revision made them members. ``unsure``:
+        revisions whose ports may have appeared since the last search. Return ended revision → whether it added members
+        (otherwise it only removed members).
+        """
         with self._lock:
             pending = dict(self.pending)
             busy = [*self.judged, *self._waiting.values(), *(pending[n][0] for n in unsure & pending.keys())]

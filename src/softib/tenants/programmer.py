@@ -58,10 +58,11 @@ def _bases(wrong: Differences) -> set[int]:
 
 @dataclass
 class Hooks:
-    """The programmer's interface to the service. ``mark``: (revisions, state, detail); ``take_back``: undo a
-    revision, with the reason. ``adopt``: enter the partitions of the tables read, if the
-    database is empty; returns whether it did. ``still``: while this lock is held, no change is added to the state.
-    ``observe`` is called in each round: it enters findings."""
+    """Functions of the service that the programmer calls. ``mark`` sets the state of revisions: (revisions, state,
+    detail). ``take_back`` undoes a revision and stores the reason. ``adopt`` enters the partitions in the tables that
+    were read if the database is empty; it returns whether it did. ``still``: a lock; while it is held, no change is
+    added to the state. ``observe`` enters findings; it is called in each round.
+    """
 
     clock: Callable[[], float]
     snapshot: Callable[[], State]

@@ -350,12 +350,14 @@ first, because later ones use these keys; attacks after which the twin has no ma
 
 
 NEED_KEY = {"port-info-set", "forwarding-table-set", "self-admission", "enforcement-off", "foreign-manager"}
-"""Attacks that an unknown M_Key stops."""
+"""Attacks that do not succeed if the attacker does not know the M_Key."""
 
 
 def rehearse(stage: Stage) -> Iterator[Attempt]:
-    """Try every attack. Preconditions of an attack remain: keys, its P_Key, checks switched off. So the advice for an
-    attack that needs the M_Key is the one that keeps the attacker from the key, if it has obtained the key."""
+    """Try every attack. Advantages from an attack remain for later attacks: keys, the victim's P_Key, disabled checks.
+    If the attacker has obtained the M_Key, the advice about a later attack that needs it is therefore the advice that
+    protects the M_Key.
+    """
     keeps_key, through = "", set[str]()
     for attack, clause, attempt, advice in ATTACKS:
         had = stage.key

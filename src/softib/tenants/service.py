@@ -44,9 +44,9 @@ __all__ = ["RELEASE", "Health", "TenantService"]
 RELEASE = "release P_Key"
 """Action of the revisions that end a quarantine."""
 AWAY = "the subnet cannot be reached; send the request again when its fabric or device is back"
-"""The error if the fabric was stopped, or the device removed, after the start of the service."""
+"""Error message if the fabric was stopped, or the device was removed, after the service had started."""
 FINDINGS_S = 5.0
-"""Minimum time between two checks of the partitions that no client requested."""
+"""Minimum time between two checks of the partitions, unless a client requests one."""
 TRY_S = 1.0
 """Minimum time between two writes that check the database."""
 
@@ -57,12 +57,12 @@ class Health:
     accepts no change. ``problem``: the reason for any other status than ``ok``. Times are clock times, null if the
     event has not occurred.
 
-    ``manager``: title of the subnet manager that programs; ``manager_port``: its port, "" if it is on no host, or
-    while another manager is the master, which ``problem`` then names; ``manager_reached``: whether the master
-    answered at the last look, null before it, and ``manager_answered_s`` when. ``programmed_s``: when a change was last
-    verified at its ports; ``compared_s``: when all tables were last compared with the database. ``waiting``,
-    ``pending``: number of revisions that wait for the manager, and for members' ports. ``database_writable``:
-    whether a write has succeeded now.
+    ``manager``: title of the service's subnet manager. ``manager_port``: its port; "" if the manager is not on a host,
+    or while another manager is the master (``problem`` names it). ``manager_reached``: whether the master answered the
+    last check, null before the first check. ``manager_answered_s``: time of its last answer. ``programmed_s``: time at
+    which a change was last verified at its ports. ``compared_s``: time at which all tables were last compared with the
+    database. ``waiting``: number of revisions that wait for the manager. ``pending``: number of revisions that wait for
+    members' ports. ``database_writable``: whether a test write just succeeded.
     """
 
     status: Literal["ok", "degraded", "failed"]
@@ -288,8 +288,9 @@ class TenantService:
             return self._tried_result
 
     def findings(self, resolved: bool = False) -> list[Finding]:
-        """Return changes by other programs, refused packets, and limits that affect members;
-        ``resolved``: also those that have ended."""
+        """Return the findings about changes by other programs, refused packets, and limits that affect members.
+        ``resolved``: also findings that have ended.
+        """
         self._look_at_findings(0.0)
         out = self._findings.all()
         if self.programmer is not None:
@@ -299,8 +300,9 @@ class TenantService:
         return [one for one in out if resolved or one.ended_s is None]
 
     def _look_at_findings(self, rest_s: float = FINDINGS_S) -> None:
-        """Enter the findings without times of their own; those of the partitions at most every ``rest_s`` seconds,
-        because that takes a while with thousands of them."""
+        """Enter the findings that have no times of their own in the log. Partitions are checked at most every
+        ``rest_s`` seconds, because the check takes long with thousands of partitions.
+        """
         problem = "" if self.programmer is None else self.programmer.problem
         self._findings.look([Finding("manager", "", problem)] if problem else [], ["manager"])
         began = time.monotonic()

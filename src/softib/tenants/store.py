@@ -55,8 +55,9 @@ class Unavailable(SoftibError):
 @dataclass(frozen=True)
 class Revision:
     """One change. ``state``: ``durable``, ``programmed``, ``pending`` (members do not answer), ``superseded``,
-    ``rolled-back`` or ``refused``, since ``settled_s``; ``detail`` has the location. ``owner``: whose ``request_id`` it
-    is."""
+    ``rolled-back`` or ``refused``. ``settled_s``: time at which it got this state. ``detail``: text with the reason or
+    the ports. ``owner``: the account that sent ``request_id``.
+    """
 
     id: int
     at_s: float
@@ -325,14 +326,16 @@ def _revision(row: tuple[Any, ...]) -> Revision:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Return whether the file is damaged: neither time nor another request changes that."""
+    """Return whether ``error`` shows that the database file is damaged, so that waiting or repeating the request does
+    not help.
+    """
     damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     plain = type(error) is sqlite3.DatabaseError
     return plain or (getattr(error, "sqlite_errorcode", 0) & 0xFF) in damage
 
 
 def _advised(error: Exception) -> str:
-    """Return the text of an error of SQLite, with the repair if the file is damaged."""
+    """Return the text of an error of SQLite. If the file is damaged, add how to repair it."""
     return f"{error}; {REPAIR}" if _is_damage(error) else str(error)
 
 

@@ -135,7 +135,7 @@ class Readings:
 
     @cached_property
     def damaged(self) -> np.ndarray:
-        """int8[ports]: whether packets were damaged on their way to the port. PortRcvErrors also counts packets that
+        """int8[ports]: whether packets to the port were damaged in transit. PortRcvErrors also counts packets that
         arrived while the port's buffer was full (IBA 16.1.4); these are subtracted.
         """
         received = self._rose("port_rcv_errors") - np.nan_to_num(self._rose("port_buffer_overrun_errors"))

@@ -1,8 +1,9 @@
-"""Checks of subnet managers that the source lists (``Source.sms``) or a live fabric reports.
+"""Checks of the subnet managers that the source lists (``Source.sms``) or a live fabric reports.
 
-IBA 14.4: one SM is master, the others stand by; the highest priority (0-15) wins, equal ones are
-decided by GUID. The manager that ``softib up`` runs (``internal``) is part of the fabric's process:
-it fails only with the fabric and disturbs no node, so it needs no standby and no node for itself.
+According to IBA 14.4, one SM is master and the others are standbys. The SM with the highest priority (0-15) becomes
+master; if priorities are equal, the GUID decides. The manager that ``softib up`` runs (``internal``) is part of the
+fabric's process: it fails only together with the fabric and disturbs no node, so it needs neither a standby nor a
+separate node.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _of_subnet(c: Context, sms: list[dict[str, Any]]) -> Iterator[Finding]:
             [p for s in masters if (p := _location(c, s))],
             f"{len(masters)} subnet managers are master: {', '.join(_name(c, s) for s in masters)}",
         )
-    only_master_listed = all(s.get("priority") is None for s in sms)  # .lst files mark the master and no other
+    only_master_listed = all(s.get("priority") is None for s in sms)  # .lst files list only the master
     if not standby and len(masters) == 1 and not only_master_listed and not masters[0].get("internal"):
         yield finding(
             SM_NO_STANDBY,

@@ -36,7 +36,9 @@ EXPECTED_RANDOM = 0.01
 other ports of its pool have none."""
 
 SHUFFLES = 3
-"""Number of times that the cables of a pool are shuffled; the most regular result counts."""
+"""Number of times that the cables of a group of ports are shuffled. The shuffled cabling whose rules predict most
+cables is compared.
+"""
 
 SURE_HITS, SURE_SHARE = 7, 0.95
 """Minimum number of ports that a rule must predict, and their minimum share, for the rule to report a single cable."""

@@ -228,10 +228,10 @@ def _uneven_tier(view: FabricView, rows: dict[int, Row]) -> list[Uneven]:
             if not _other_design(view, switch, rows[switch], expected, members):
                 findings.append(_compare(view, switch, rows[switch], expected, members))
     if len(odd) > max(1, MAX_ODD * len(rows)):
-        # In so small a tier only plain gaps are sure, and two switches with each other's missing links.
+        # In a small tier, only missing links are certain, and pairs of switches that have each other's missing links.
         mirrored = {(u.more, u.fewer) for u in findings}
         findings = [u for u in findings if not u.more or (u.fewer, u.more) in mirrored]
-    # A switch with entirely different cabling is a design, not a fault.
+    # Entirely different cabling of a switch is a design, not a fault.
     return [u for u in findings if len(u.fewer) + len(u.more) <= max(4, u.usual // 4) and (u.fewer or u.more)]
 
 

@@ -32,7 +32,7 @@ TYPES = {"str", "int", "float", "bool"}
 
 
 def _name(loc: Sequence[int | str]) -> str:
-    """Return the name of the field at ``loc``, without the type that pydantic adds for a union, or an index."""
+    """Return the name of the field at ``loc``, without an index and without the type that pydantic adds for a union."""
     names = [part for part in loc if isinstance(part, str) and part.isidentifier() and part not in TYPES]
     return names[-1] if names else str(loc[-1])
 

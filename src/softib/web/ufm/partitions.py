@@ -229,8 +229,9 @@ def _add_removals(app: FastAPI, service: TenantService) -> None:
 
     @app.post("/actions/remove_guids_from_pkey", dependencies=TAKES_ID)
     async def remove_guids(request: Request, body: _Remove) -> dict[str, Any]:
-        """Remove GUIDs from a partition; 200 also if it does not exist: ib-kubernetes repeats a removal until the
-        answer is 200."""
+        """Remove GUIDs from a partition. The answer is 200 even if the partition does not exist, because ib-kubernetes
+        repeats a removal until it gets 200.
+        """
         return await remove(request, parse_pkey(body.pkey), {parse_guid(g) for g in body.guids}, repeats=True)
 
     @app.delete("/resources/pkeys/{pkey}/guids/{guids}", dependencies=TAKES_ID)

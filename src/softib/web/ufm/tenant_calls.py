@@ -190,8 +190,9 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
 
     @app.put("/tenants/{name}")
     def put_tenant(request: Request, name: str, body: _Limits) -> _Made:
-        """Create a tenant, or change its limit and its ports: PortGUIDs, or ``any`` for all ports. An existing tenant
-        keeps what is not given; a new one has no ports, and a limit of 1024."""
+        """Create a tenant, or change its limit and its ports: PortGUIDs, or ``any`` for all ports. If the limit or the
+        ports are not given, an existing tenant keeps them; a new tenant gets no ports, and a limit of 1024.
+        """
         operator_of(request)
         given = sorted({*map(parse_guid, body.ports)}) if isinstance(body.ports, list) else []
 
