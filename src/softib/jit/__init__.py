@@ -1,9 +1,9 @@
-r"""Compiled kernels. Only this package uses Numba. :func:`kernel` enforces these rules:
+"""Compiled kernels. Only this package uses Numba. :func:`kernel` enforces these rules:
 
 * Kernels are in files named ``kernels.py`` or ``*_kernels.py``, or below a folder ``kernels``. The
   import of such a file does not load Numba; the first *call* of a kernel from Python does.
-* Arguments of kernels are numbers, arrays (including outputs and RNG state) and :func:`table`\\s of
-  arrays. Kernels call only other kernels and builtins.
+* Arguments of kernels are numbers, arrays (including outputs and RNG state) and tables of arrays
+  (:func:`table`). Kernels call only other kernels and builtins.
 * A kernel that Python calls forms one **unit** with all kernels that it calls
   (:mod:`softib.jit.units`). The unit is optimised once and is one piece of machine code. A
   ``shared`` kernel is a separate unit, which other units call. Units and tables use private names

@@ -107,7 +107,7 @@ def _answered(instance: Instance, f: Fabric, sm: dict[str, Any]) -> dict[str, An
     except SoftibError:
         return sm
     try:
-        info = SubnetReader(port, SmConfig(), lambda phase, nodes, mads: None).own_manager()
+        info = SubnetReader(port, SmConfig(), lambda phase, nodes, mads: None).manager_here()
     finally:
         port.close()
     return sm if info is None or int(SMInfo.guid.get(info)) != sm["guid"] else {**sm, **manager_of(info)}

@@ -120,7 +120,7 @@ class SubnetReader:
         ports = np.flatnonzero(says)
         others.update(self._sm_infos(db.port_route[ports], ports))
 
-    def own_manager(self) -> np.ndarray | None:
+    def manager_here(self) -> np.ndarray | None:
         """Return SMInfo of the manager on the reader's own port; None without an answer."""
         route = self.subnet.db.routes.add_local()
         return self._sm_infos(np.array([route], np.int32), np.zeros(1, np.int64)).get(0)

@@ -155,8 +155,8 @@ def _of_one(shot: Snapshot) -> ObservedFiles:
 
 
 def checked_pair(before: Snapshot, after: Snapshot) -> None:
-    """Return both files. Raises :class:`InputError` if they are of different fabrics, or if the second is not later
-    than the first."""
+    """Raise :class:`InputError` if the two files are of different fabrics, or if the second is not later than the
+    first."""
     old, new = np.unique(before.ports.node_guid), np.unique(after.ports.node_guid)
     both = len(np.intersect1d(old, new))
     if both < COMMON * min(len(old), len(new)) or not both:

@@ -4,10 +4,10 @@ regular direct network, port k of every switch leads in the same direction.
 *Axes*: two port numbers belong to one axis if their peers are mostly connected to each other (lines or groups that are
 connected all-to-all), or if they are the two ends of the same cables (up and down). *Layers*: switches that are
 connected along the other axes have the same coordinate on an axis (a Cartesian product of graphs: Imrich and Klavžar,
-Product Graphs, 2000, chapter 4). The cables between the layers form a path, a cycle or a complete graph of layers. In a
-complete graph, the ports of a switch skip its own position. Therefore the switch at position i is connected to ports i
-- 1 and i of other switches, and the mean of these port numbers gives the order. A single wrong cable forms no square
-with neighbouring cables and is not used.
+Product Graphs, 2000, chapter 4). The cables between the layers form a path, a cycle or a complete graph of layers. In
+a complete graph, the ports of a switch skip its own position. Therefore the switch at position i is connected to the
+ports with the numbers i-1 and i of other switches, and the mean of these port numbers gives the order. A single wrong
+cable forms no square with neighbouring cables and is not used.
 """
 
 from __future__ import annotations

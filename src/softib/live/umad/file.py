@@ -197,7 +197,7 @@ class UmadFile:
     # -- the end of requests and of the file --
 
     def time_out(self, tid: int, waited: PendingRequest) -> None:
-        """Return the program's request with ETIMEDOUT."""
+        """Give the program its request back with ETIMEDOUT."""
         message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
         message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT
         message[HEAD_SIZE + 8 : HEAD_SIZE + 16] = np.frombuffer(tid.to_bytes(8, "big"), np.uint8)
@@ -229,7 +229,7 @@ class IssmFile:
         self.closed = False
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Return False: it takes no MADs."""
+        """Return whether it takes the MAD: never."""
         return False
 
     def deliver(self, batch: MadBatch) -> None:
