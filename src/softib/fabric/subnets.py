@@ -4,7 +4,8 @@ subnet manager (IBA 4.1.3)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +16,15 @@ from softib.iba.smp import PortInfo
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
 
-__all__ = ["in_largest", "managed_subnets", "master_port", "one_subnet", "subnet_of", "subnets_by_lids"]
+__all__ = [
+    "in_largest",
+    "managed_subnets",
+    "mark_internal",
+    "master_port",
+    "one_subnet",
+    "subnet_of",
+    "subnets_by_lids",
+]
 
 
 def subnet_of(fabric: Fabric) -> np.ndarray:
@@ -41,6 +50,17 @@ def master_port(fabric: Fabric, ends: np.ndarray) -> int:
     masters[0] = 0
     owner = ends[fabric.lid[ends] == int(masters.argmax())] if masters.any() else ends[:0]
     return int(owner[0]) if len(owner) else -1
+
+
+def mark_internal(sms: list[dict[str, Any]], fabric: Fabric, status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the managers ``sms`` of a running fabric with ``internal`` set for the one that its daemon runs, according
+    to the daemon's ``status``."""
+    port = status.get("sm", {}).get("node")  # only an internal one has this
+
+    def name_of(sm: dict[str, Any]) -> str:
+        return fabric.port_name(int(fabric.node_base[sm["node"]]) + int(sm["portnum"]))
+
+    return [{**sm, "internal": True} if port and port == name_of(sm) else sm for sm in sms]
 
 
 def managed_subnets(fabric: Fabric) -> list[np.ndarray]:

@@ -7,7 +7,6 @@ end dead) is not in the copy, as ``ibnetdiscover`` would not list it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from softib.errors import PeerError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric, Source
 from softib.fabric.plugging import delete_cables
-from softib.fabric.subnets import master_port, subnet_of
+from softib.fabric.subnets import mark_internal, master_port, subnet_of
 from softib.iba.constants import CapMask, PhysState
 from softib.iba.smp import PortInfo, SMInfo
 from softib.live.control import ask
@@ -28,7 +27,7 @@ from softib.live.subnet_reader import SubnetReader, manager_of
 from softib.live.umad_client.fabric_port import FabricPort
 from softib.sm.config import SmConfig
 
-__all__ = ["FORMAT", "mark_internal", "read"]
+__all__ = ["FORMAT", "read"]
 
 FORMAT = "running"
 RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "lfts", "sm", "unlinked", "lost links"})
@@ -86,17 +85,6 @@ def _down(f: Fabric) -> np.ndarray:
     """Return cables without a working link. A cable whose remote end is unknown is judged by its known end."""
     up = PortInfo.port_phys_state.get(f.port_info) == PhysState.LINK_UP
     return np.flatnonzero(~np.where(f.cable_port >= 0, up[f.cable_port], True).all(axis=1))
-
-
-def mark_internal(sms: list[dict[str, Any]], f: Fabric, status: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the managers ``sms`` of ``f`` with ``internal`` set for the one that the daemon runs,
-    according to its ``status``."""
-    port = status.get("sm", {}).get("node")  # only an internal one has this
-    return [{**sm, "internal": True} if port and port == f.port_name(_row(f, sm)) else sm for sm in sms]
-
-
-def _row(f: Fabric, sm: Mapping[str, Any]) -> int:
-    return int(f.node_base[sm["node"]]) + int(sm["portnum"])
 
 
 def _answered(instance: Instance, f: Fabric, sm: dict[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from softib.diags.observations import Observations
 from softib.errors import InputError, SoftibError
 from softib.fabric.formats.base import ReadResult
 from softib.fabric.model import Fabric
+from softib.fabric.subnets import mark_internal
 from softib.iba.constants import PhysState
 from softib.live.clock import SteadyClock
-from softib.live.snapshot import mark_internal
 from softib.monitor.intervals import Interval
 from softib.web.collector import Collector, cables_mark, tables_mark
 from softib.web.earlier import Earlier, counter_findings
