@@ -151,8 +151,9 @@ def test_unread_events_have_a_bound_and_then_requests_fail(served):
     assert seen.unread <= 2 * (1024 + 16) + 1
     raw.sock.send(layout("ask").pack(ask | {"op": constant("DESTROY")}))
     assert layout("reply").unpack(raw.sock.recv(4096)).error == 0
-    while seen.unread:
-        channel.sock.recv(4096)
+    while seen.unread:  # the daemon counts an event as read a moment after it was: the last one may be here already
+        with contextlib.suppress(BlockingIOError):
+            channel.sock.recv(4096, socket.MSG_DONTWAIT)
     raw.sock.send(layout("ask").pack(ask | {"op": constant("RESOLVE_ADDR"), "number": 2}))
     assert layout("reply").unpack(raw.sock.recv(4096)).error == 0, "once they are read it goes on"
     raw.sock.close()
