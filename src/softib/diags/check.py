@@ -43,10 +43,10 @@ from softib.diags.structure.structure_checks import (
     exchanged_between_tiers,
     missing_cables,
     pattern_breaks,
-    uneven_tiers,
     unjudged_cables,
 )
 from softib.diags.structure.subnets import subnets_apart
+from softib.diags.structure.uneven_checks import uneven_tiers
 from softib.diags.view import FabricView
 from softib.errors import InputError
 from softib.extensions import Extension, blamed_on, extensions
