@@ -249,7 +249,8 @@ def test_a_folder_of_a_killed_command_is_removed_and_one_in_use_stays(tmp_path):
 
 def test_the_fabric_of_a_killed_ci_ends_with_it(tmp_path):
     """Killed when its fabric runs and its program begins: both end, and the next run removes the folder in shared memory."""
-    value = str(tmp_path)
+    value, memory, folders = str(tmp_path), Path("/dev/shm"), "softib-ci-*.scratch"
+    before = set(memory.glob(folders))
     (tmp_path / "tmp").mkdir()
     program = [sys.executable, "-c", "print('begins', flush=True); import time; time.sleep(600)"]
     process = subprocess.Popen(
@@ -267,6 +268,11 @@ def test_the_fabric_of_a_killed_ci_ends_with_it(tmp_path):
         while marked(value) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert not marked(value)
+        left = set(memory.glob(folders)) - before
+        subprocess.run(
+            [sys.executable, "-m", "softib", "ci", "--", "true"], cwd=tmp_path, env=settings(tmp_path, tmp_path)
+        )
+        assert not left & set(memory.glob(folders))
     finally:
         for pid in marked(value):
             os.kill(pid, signal.SIGKILL)
