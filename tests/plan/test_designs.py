@@ -134,10 +134,10 @@ def test_a_design_that_no_subnet_can_address_is_refused(monkeypatch):
 
 def test_growth_counts_cables_by_both_ends():
     """Two switches of 4 hosts each become three: by hand."""
-    before = first(Demand(31, 8)).fabric
+    before = first(Demand(31, 8)).wiring
     same = growth(before, before)
     assert (same.kept, same.moved, same.new, same.new_switches) == (508, 0, 0, 0)
-    after = first(Demand(63, 8)).fabric
+    after = first(Demand(63, 8)).wiring
     change = growth(before, after)
     assert change.new_switches == 12 and change.new == 1020 - 508  # the tables' own difference
     assert change.kept + change.moved == 508

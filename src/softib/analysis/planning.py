@@ -120,13 +120,8 @@ def _in_order(demand: Demand) -> Candidates:
     fewest switches and cables between them (UFM's cables, which some include, do not count), and the refused kinds."""
     shapes, refused = candidates(demand)
     other = lambda c: c.parameters.get("oversubscription", 1) != demand.oversubscription
-    order = lambda c: (other(c), c.fabric.sizes.switches, _between_switches(c.fabric))
+    order = lambda c: (other(c), int(c.wiring.is_switch.sum()), c.wiring.between_switches)
     return Candidates(sorted(shapes, key=order), refused)
-
-
-def _between_switches(fabric: Fabric) -> int:
-    """Return the number of cables between switches."""
-    return int((fabric.switch_of_node[fabric.port_node[fabric.cable_port]] >= 0).all(axis=1).sum())
 
 
 def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | None = None, seed: int = 0) -> Design:
@@ -151,7 +146,7 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
         bisection=None if cut.percent is None else cut.percent / 100,
         effective=effective,
         failures=tuple(_failures(up, level, ports, seed)),
-        growth=None if twice is None else growth(fabric, twice.fabric),
+        growth=None if twice is None else growth(shape.wiring, twice.wiring),
         power=_power(fabric, shape.parameters["generation"]),
         price=price_of(book, fabric, shape.parameters["generation"], whole=True),
     )

@@ -15,10 +15,12 @@ import numpy as np
 
 from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
+from softib.fabric.topologies.blueprint import Blueprint
 from softib.fabric.topologies.fat_tree import host_ports, shape_of
 from softib.fabric.topologies.params import default_radix
 from softib.fabric.topologies.rail_optimized import UFM_HOSTS, UFM_PORTS
-from softib.fabric.topologies.registry import generate
+from softib.fabric.topologies.registry import blueprint
+from softib.fabric.topologies.wiring import Wiring
 from softib.iba.constants import LID_UCAST_MAX
 from softib.plural import counted
 
@@ -87,21 +89,31 @@ class Candidate:
     note: str = ""
 
     @cached_property
+    def blueprint(self) -> Blueprint:
+        """Return names, levels and cables of its nodes."""
+        return blueprint(self.kind, **self.parameters)
+
+    @cached_property
+    def wiring(self) -> Wiring:
+        """Return the nodes and cables that it describes."""
+        return self.blueprint.wiring
+
+    @cached_property
     def fabric(self) -> Fabric:
         """Return the fabric that it describes."""
-        return generate(self.kind, **self.parameters)
+        return self.blueprint.build()
 
     @property
     def remarks(self) -> str:
         """Return the ``note``, and the number of host ports beyond the demand."""
-        added = self.fabric.source.generator["params"].get("ufm", False)
+        added = self.blueprint.values.get("ufm", False)
         ufm = f"{UFM_HOSTS} UFM hosts with {UFM_PORTS} ports each are included, in a free slot (ufm: false omits them)"
         return "; ".join(filter(None, (self.note, ufm if added else "")))
 
     @property
     def room(self) -> int:
         """Number of hosts for which the leaves have ports; at least that of the demand."""
-        leaves = int(np.count_nonzero(self.fabric.source.generator["node_level"] == 1))
+        leaves = int(np.count_nonzero(self.blueprint.node_level == 1))
         return leaves * self.leaf_ports // self.parameters.get("rails", self.parameters.get("adapters", 1))
 
 
@@ -142,7 +154,7 @@ def _possible(demand: Demand, refused: list[tuple[Candidate, str]]) -> Iterator[
     the others, each with the reason."""
     for attempt in _attempts(demand):
         try:
-            lids = len(attempt.fabric.end_ports())
+            lids = len(attempt.wiring.names)  # each node is a host port or a switch
         except SoftibError as error:
             refused.append((attempt, str(error)))
             continue

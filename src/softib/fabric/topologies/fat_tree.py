@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size
 from softib.fabric.topologies.params import (
     MAX_PORTS,
@@ -32,7 +31,7 @@ NAME = "fat-tree"
 MAX_LEVELS = 8
 
 
-def build(values: dict[str, Any]) -> Fabric:
+def build(values: dict[str, Any]) -> Blueprint:
     """Build the tree that ``values`` (checked parameters) describe. Hosts fill the leaves from the
     left."""
     radix = values["radix"]
@@ -55,7 +54,7 @@ def build(values: dict[str, Any]) -> Fabric:
     pod_leaves = math.prod(shape.m[1 : shape.levels - 1])
     host = b.end_hosts(hosts, values["adapters"], leaf=leaf, pod=leaf // pod_leaves)
     b.links("host-leaf", tiers[0][leaf], np.arange(hosts) % shape.m[0] + 1, host, 1)
-    return b.build()
+    return b
 
 
 class SizedTree(NamedTuple):
