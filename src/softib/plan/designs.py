@@ -24,7 +24,7 @@ from softib.fabric.topologies.wiring import Wiring
 from softib.iba.constants import LID_UCAST_MAX
 from softib.plural import counted
 
-__all__ = ["Candidate", "Candidates", "Demand", "candidates"]
+__all__ = ["DRAGONFLY", "Candidate", "Candidates", "Demand", "candidates"]
 
 FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
 GROUPS = range(2, 33)
