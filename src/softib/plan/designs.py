@@ -189,7 +189,13 @@ def _rail_optimized(demand: Demand, common: dict[str, Any]) -> Iterator[Candidat
     yield Candidate(
         f"rail-optimized, {tiers} tiers",
         RAILS,
-        {**common, "nodes": demand.hosts, "rails": demand.adapters, "tiers": tiers},
+        {
+            **common,
+            "nodes": demand.hosts,
+            "rails": demand.adapters,
+            "tiers": tiers,
+            **({"nodes_per_unit": slots} if radix % 2 else {}),
+        },
         slots,
         "adapter r of every host is on leaf r of its unit: rings and all-to-all inside a rail stay below one leaf",
     )
@@ -205,10 +211,8 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
                 taken["oversubscription"] = ratio
             usual = host_ports(radix, ratio), int(radix / (1 + ratio))
             hosts, uplinks = _leaf_of_the_smallest(radix, demand.ports, ratio, levels) or usual
-            if (
-                hosts,
-                uplinks,
-            ) != usual or radix % 2:  # with an odd number of ports, the generator cannot use half of them as uplinks
+            # with an odd number of ports, the generator cannot use half of them as uplinks
+            if (hosts, uplinks) != usual or radix % 2:
                 taken |= {"hosts_per_leaf": hosts, "uplinks": uplinks}
             yield Candidate(label, FAT_TREE, taken, hosts)
         if demand.ports <= host_ports(radix, over) * radix:

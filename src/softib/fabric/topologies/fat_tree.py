@@ -106,10 +106,12 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
             NAME, "uplinks", f": none are left{hosts} on a {radix}-port leaf; give it fewer hosts_per_leaf"
         )
     h = h or host_ports(radix, ratio, u)
-    needs_half = levels > 2 or (values["uplinks"] is None and values["hosts_per_leaf"] is None and ratio == 1)
-    if needs_half and radix % 2:
+    if radix % 2 and values["uplinks"] is None and values["hosts_per_leaf"] is None and ratio == 1:
         raise impossible(
-            NAME, "radix", f": {radix} is odd, but half the ports go up and half down; use {radix - 1} or {radix + 1}"
+            NAME,
+            "radix",
+            f": {radix} is odd, but half the ports go up and half down; use {radix - 1} or {radix + 1}, or leave a "
+            f"port of each leaf free with hosts_per_leaf: {radix // 2} and uplinks: {radix // 2}",
         )
     if h + u > radix:
         raise impossible(

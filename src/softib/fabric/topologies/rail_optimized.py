@@ -35,12 +35,12 @@ def build(values: dict[str, Any]) -> Blueprint:
     """Build the SuperPOD that ``values`` (checked parameters) describe."""
     values = {**values, "radix": values["radix"] or default_radix(values["generation"])}
     radix, rails, nodes = values["radix"], values["rails"], values["nodes"]
-    if radix % 2:
+    if radix % 2 and values["nodes_per_unit"] is None:
         raise impossible(
             NAME,
             "radix",
             f": {radix} is odd, but a leaf has half its ports for nodes and half for spines; use {radix - 1} or "
-            f"{radix + 1}",
+            f"{radix + 1}, or leave a port of each leaf free with nodes_per_unit: {radix // 2}",
         )
     values["nodes_per_unit"] = slots = values["nodes_per_unit"] or radix // 2
     if slots > radix // 2:
