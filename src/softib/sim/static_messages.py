@@ -12,7 +12,8 @@ from softib.ragged import inverted, spread
 from softib.sim.agreement import ALL, NONE, compared
 from softib.sim.messages import Messages
 from softib.sim.outcome import NEVER, Outcome
-from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import WHY, Laid, Plane
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
