@@ -211,16 +211,34 @@ def _exchanged(run: RunResult, port: int, rows: np.ndarray) -> bool:
     return bool(min(run.load[f.port_peer[port]] * 0.5, busy) >= 0.5 * AS_BUSY * run.load[port])
 
 
+def _short_of_credits(run: RunResult) -> np.ndarray:
+    """Return which ports waited for credits (bool[ports])."""
+    return np.asarray(run.load * run.plane.gbps >= SHARE_OF_CREDITS * run.plane.credits.gbps) & (run.load > 0)
+
+
+def _waits_for_credits(run: RunResult, rows: np.ndarray) -> bool:
+    """Return whether each of the messages ``rows`` crosses a link that waited for credits."""
+    laid = run.plane.lay(run.messages)
+    short = _short_of_credits(run)
+    return bool(short.any() and np.logical_or.reduceat(short[laid.port >> 4][laid.channel], laid.first[rows]).all())
+
+
 def _cause(
     run: RunResult, port: int, rows: np.ndarray, sources: int, targets: int, at_once: float
 ) -> tuple[str, str, tuple[str, ...]]:
     """Return why the port is busy, what would help, and the corresponding changes of a what-if.
     ``rows``: the messages that cross it; ``at_once``: mean number of messages in flight."""
     whose = f"traffic of {counted(sources, 'host')} to {targets}"
-    if run.load[port] * run.plane.gbps[port] >= SHARE_OF_CREDITS * run.plane.credits.gbps[port]:
+    if _short_of_credits(run)[port]:
         return (
             f"{whose}: {too_long(run.plane, port)}",
             "a shorter cable, traffic on several VLs, or fewer operational VLs (their receive buffers grow)",
+            (),
+        )
+    if _waits_for_credits(run, rows):
+        return (
+            f"{whose}: credits of another link on their paths do not last",
+            "nothing here: that link is the limit",
             (),
         )
     if limit := pcie_limit(run, rows, whose):
