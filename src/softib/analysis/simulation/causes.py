@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.analysis.simulation.host_limits import pcie_limit, rate_limit
+from softib.analysis.simulation.host_limits import covered_ps, pcie_limit, rate_limit
 from softib.analysis.simulation.result import RunResult
 from softib.analysis.simulation.victim_flows import Flow, Victims, flows_through, slowdowns, victims_of
 from softib.plural import counted, plural
@@ -244,8 +244,8 @@ def _cause(
     if limit := pcie_limit(run, rows, whose):
         return limit
     if run.load.max() < BUSY:
-        return _hardly_busy(run, rows, whose)
-    if run.load[port] < FULL and (limit := rate_limit(run, rows, whose)):
+        return _hardly_busy(run, port, rows, whose)
+    if limit := rate_limit(run, port, rows, whose):
         return limit
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
@@ -314,11 +314,7 @@ def _computing(run: RunResult) -> float:
     if not len(rows) or o.end_ps <= 0:
         return 0.0
     end = o.arrived_ps[rows]
-    begin = end - m.delay_ps[rows]
-    order = np.argsort(begin, kind="stable")
-    begin, covered = begin[order], np.maximum.accumulate(end[order])
-    before = np.concatenate([[0], covered[:-1]])
-    return float(np.maximum(covered - np.maximum(begin, before), 0).sum() / o.end_ps)
+    return covered_ps(end - m.delay_ps[rows], end) / o.end_ps
 
 
 def _waits(run: RunResult) -> tuple[str, str]:
@@ -335,7 +331,7 @@ def _waits(run: RunResult) -> tuple[str, str]:
     return "latencies are the limit", advice
 
 
-def _hardly_busy(run: RunResult, rows: np.ndarray, whose: str) -> tuple[str, str, tuple[str, ...]]:
+def _hardly_busy(run: RunResult, port: int, rows: np.ndarray, whose: str) -> tuple[str, str, tuple[str, ...]]:
     """Return the values of :func:`_cause` for a run in which no link is busy for half of the time. The cause then is
     rates of hosts, latencies, messages that wait for earlier ones, or ACK timeouts after losses."""
     repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
@@ -357,7 +353,7 @@ def _hardly_busy(run: RunResult, rows: np.ndarray, whose: str) -> tuple[str, str
     if not repeated:
         most = float(run.load.max())
         busy = "no link is busy" if most < HARDLY else f"no link is busy for more than {most:.0%} of the run"
-        if _computing(run) < BUSY and (limit := rate_limit(run, rows, whose)):
+        if _computing(run) < BUSY and (limit := rate_limit(run, port, rows, whose)):
             return limit
         cause, remedy = _waits(run)
         return f"{whose}: {busy}; {cause}", remedy, ()

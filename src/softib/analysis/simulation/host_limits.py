@@ -13,13 +13,16 @@ from softib.sim.packet_sizes import packets_of, wire_octets
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
 
-__all__ = ["pcie_limit", "rate_limit"]
+__all__ = ["covered_ps", "pcie_limit", "rate_limit"]
 
 BELOW = 0.95
 """With a rate below this share of a link's rate, a message does not fill the link."""
 MOSTLY = 0.9
 """If messages need at least this share of their time to send their bytes at their own rate, this rate is their
 limit."""
+FILLED = 0.9
+"""If messages fill a link up to this share of its rate while they are under way, the link is their limit. NCCL reaches
+94 % of a link's rate."""
 IN_USE = 0.5
 """From this share of the PCIe's rate on, averaged over the run, PCIe limits the port."""
 
@@ -39,10 +42,22 @@ def pcie_limit(run: RunResult, rows: np.ndarray, whose: str) -> tuple[str, str, 
     )
 
 
-def rate_limit(run: RunResult, rows: np.ndarray, whose: str) -> tuple[str, str, tuple[str, ...]] | None:
-    """Return cause, remedy and changes (none) if the messages ``rows`` send at their own rates, which are below those
-    of their links: a static rate, or the rate of a connection of NCCL. None if they do not."""
-    m, plane = run.messages, run.plane
+def covered_ps(begin: np.ndarray, end: np.ndarray) -> int:
+    """Return the time in ps in which at least one of the intervals from ``begin`` to ``end`` is open."""
+    order = np.argsort(begin, kind="stable")
+    begin, latest = begin[order], np.maximum.accumulate(end[order])
+    before = np.concatenate([[0], latest[:-1]])
+    return int(np.maximum(latest - np.maximum(begin, before), 0).sum())
+
+
+def rate_limit(run: RunResult, port: int, rows: np.ndarray, whose: str) -> tuple[str, str, tuple[str, ...]] | None:
+    """Return cause, remedy and changes (none) if the messages ``rows`` are sent at their own rates, which do not fill
+    the link of ``port``: a static rate, or the rate of a connection of NCCL. None if they are not."""
+    m, o, plane = run.messages, run.outcome, run.plane
+    sent = rows[o.arrived_ps[rows] >= 0]
+    under_way = covered_ps(o.began_ps[sent], o.arrived_ps[sent])
+    if run.octets[port] * 8e3 >= FILLED * plane.gbps[port] * under_way:
+        return None
     laid = plane.lay(m)
     rate = m.rate_gbps[rows].astype(float)
     took = (run.took_ps - queue_wait_ps(run))[rows]
