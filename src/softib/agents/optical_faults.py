@@ -92,7 +92,7 @@ class OpticalFaults:
                 f"no optical module is in {self.fabric.port_name(port)}; cables with medium AOC, MMF or SMF"
             )
         if not (math.isfinite(db) and 0 <= db <= MOST_DB):
-            raise InputError(f"{db:g} dB of light cannot be lost; use 0 to {MOST_DB:g}")
+            raise InputError(f"an optical loss of {db:g} dB is out of range; use 0 to {MOST_DB:g}")
         return peer
 
     @staticmethod

@@ -253,8 +253,8 @@ def _more_tops(stage: _Stage, fresh: list[_Lower], radix: int, addition: Additio
         tops += 1
     if tops > uplinks or count > radix:
         raise InputError(
-            f"{counted(count, 'switch')} with {counted(uplinks, 'uplink')} need another "
-            "tier: use softib plan design for the whole size"
+            f"{counted(count, 'switch')} with {counted(uplinks, 'uplink')} each do not fit below one tier of "
+            f"{radix}-port switches; use softib plan design with the total number of hosts"
         )
     share = uplinks // tops
     new = {f"new-top-{addition.tops + k + 1}": list(range(1, radix + 1)) for k in range(tops - old)}

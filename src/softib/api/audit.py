@@ -120,7 +120,10 @@ def audit(
     from softib.diags.hardening.rules import judge
 
     if rehearse and (not source or source.startswith("umad:")):
-        raise InputError("a rehearsal attacks a twin; use a fabric's file or a running fabric")
+        raise InputError(
+            "rehearse needs a fabric that softib can copy, because the attacks run on the copy; use a fabric's file or "
+            "a running fabric"
+        )
     if not source and options is None and partitions is None:
         raise InputError("use a running fabric or umad:DEVICE, or a manager's files")
     if not 0 <= mkey < 1 << 64:

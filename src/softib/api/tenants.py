@@ -154,13 +154,15 @@ def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:
     if partitions is not None or reload is not None:
         if partitions is None or not reload:
             raise InputError(
-                "partitions, the manager's file, and reload, the command that makes it read it, go together"
+                "partitions (OpenSM's partition file) and reload (the command that makes OpenSM read it) are needed "
+                "together; give both"
             )
         return FileManager(Path(partitions), reload)
     instance = next((i for i in running() if i.name == source), None)
     if instance is not None and status_of(instance).sm.kind == "internal":
         return InternalManager(instance, folder)
     raise InputError(
-        f"{source}: there is no softib manager; specify OpenSM's file and its reload command, for example "
+        f"{source} has no softib manager; give OpenSM's partition file and the command that makes OpenSM read it, for "
+        f"example "
         f"--partitions /etc/opensm/partitions.conf --reload 'systemctl reload opensm'"
     )

@@ -327,9 +327,8 @@ def advise(
     as_json: bool,
     **facts: Any,
 ) -> int:
-    """Advise on the network for WORKLOAD (in the form of softib simulate) or for the facts given
-    by options. Prints the deciding rules first, then time and cost of each network, and the break-even
-    price. States if Ethernet is enough.
+    """Recommend a network for WORKLOAD (as in softib simulate) or for a job described by options. Print the deciding
+    rules, the time and cost of each network, the break-even price, and whether Ethernet suffices for the job.
     """
     import softib
 

@@ -41,8 +41,12 @@ from softib.cli.shared.output import print_json, print_notice
         "repeatable."
     ),
 )
-@click.option("--net", is_flag=True, help="In the networks of the nodes, with IP over InfiniBand.")
-@click.option("--allow-ip", is_flag=True, help="With --net, pass if only IP over InfiniBand moved data.")
+@click.option("--net", is_flag=True, help="Run the commands in the networks of the nodes, with IP over InfiniBand.")
+@click.option(
+    "--allow-ip",
+    is_flag=True,
+    help="With --net: also pass if no data moved through verbs, but some through IP over InfiniBand.",
+)
 @click.option(
     "--artifacts",
     metavar="DIR",

@@ -44,7 +44,7 @@ _RATES = {
 """Kind → the option that RATE sets."""
 _DONE = {
     "ber": ("bit error rate {:g}", "no bit errors"),
-    "attenuation": ("{:g} dB of light lost", "no light lost"),
+    "attenuation": ("{:g} dB optical loss", "no optical loss"),
     "weak-laser": ("its laser sends {:g} dB less", "its laser is well"),
     "hot-module": ("its module has {:g} °C", "its module has 0 °C"),
     "slow-port": ("it drains {:g} Gb/s", "it drains nothing"),
