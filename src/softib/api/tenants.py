@@ -102,7 +102,7 @@ def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStac
     from softib.tenants.service import TenantService
 
     if not is_live(source):
-        raise InputError(f"{source}: tenants need a running fabric, or umad:DEVICE; 'softib up' runs one")
+        raise InputError(f"{source}: tenants need a running fabric or umad:DEVICE; start a fabric with 'softib up'")
     path = Path(tenants.folder)
     manager = _manager(source, path, tenants)
     held.enter_context(lock_subnet(_subnet_name(source), path))

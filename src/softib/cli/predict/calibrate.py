@@ -14,7 +14,7 @@ from softib.cli.shared.output import Steps, print_json, print_notice, print_prob
 
 @click.command()
 @click.argument("log", type=InputFile(), shell_complete=completing.files)
-@click.option("--source", metavar="SOURCE", help="The fabric on which the benchmark ran; OSU's logs need it.")
+@click.option("--source", metavar="SOURCE", help="The fabric on which the benchmark ran; required for OSU logs.")
 @click.option(
     "--workload",
     metavar="W",

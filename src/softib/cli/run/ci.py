@@ -29,7 +29,7 @@ from softib.cli.shared.output import print_json, print_notice
     "file",
     metavar="FILE",
     type=InputFile(),
-    help=("A file with a command by node, and optionally the fabric and faults."),
+    help=("A file with a command for each node, and optionally the fabric and faults (YAML)."),
 )
 @click.option(
     "--fault",
@@ -61,7 +61,7 @@ from softib.cli.shared.output import print_json, print_notice
     metavar="S",
     default=3600,
     show_default=True,
-    help="Fail with 124 after S seconds.",
+    help="Time limit in seconds; after it, exit with code 124.",
 )
 @json_option
 @click.argument("program", nargs=-1, shell_complete=completing.files)
@@ -85,7 +85,7 @@ def command(
     softib ci --node host-0001,host-0002 --fault link-down@2s -- ./job
     softib ci --file ci.yaml
 
-    A failed run leaves a capture of all MADs, counters, output and log in --artifacts.
+    After a failed run, the --artifacts folder contains a capture of all MADs, the counters, the output and the log.
     """
     import softib
 
