@@ -170,7 +170,9 @@ def test_another_room_and_a_bend_by_hand():
         ({"racks": 1}, "need at least"),
         ({"racks": 4, "kw": 5}, "does not fit into a rack"),
         ({"racks": 0}, "racks"),
-        ({"racks": 4, "row": 2}, "row: extra inputs"),
+        ({"racks": 4, "row": 2}, r"no key of a floor plan named 'row'; did you mean rows"),
+        ({"rackz": 4}, "did you mean racks"),  # unknown and, under its right name, missing
+        ({"rows": 4}, "racks is missing"),
         ({"racks": 9, "placed": [{"node": "leaf-99", "rack": "A01", "u": 1}]}, "no device leaf-99"),
         ({"racks": 9, "placed": [{"node": "leaf-1", "rack": "C01", "u": 1}]}, "no rack C01"),
         ({"racks": 9, "placed": [{"node": n, "rack": "A01", "u": 1} for n in ("leaf-1", "leaf-2")]}, "overlap"),

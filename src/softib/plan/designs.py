@@ -17,7 +17,7 @@ from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint
 from softib.fabric.topologies.fat_tree import host_ports, shape_of
-from softib.fabric.topologies.params import default_radix
+from softib.fabric.topologies.params import MOST_RATIO, default_radix
 from softib.fabric.topologies.rail_optimized import UFM_HOSTS, UFM_PORTS
 from softib.fabric.topologies.registry import blueprint
 from softib.fabric.topologies.wiring import Wiring
@@ -57,6 +57,10 @@ class Demand:
         if self.oversubscription < 1:
             raise InputError(
                 f"oversubscription {self.oversubscription:g}: use 1 for a full bisection, 2 for half as many uplinks"
+            )
+        if self.oversubscription > MOST_RATIO:
+            raise InputError(
+                f"oversubscription {self.oversubscription:g}: use at most {MOST_RATIO} host ports per uplink"
             )
 
     @classmethod
