@@ -188,7 +188,9 @@ def largest_demand(demand: Demand, book: CostBook, budget: float) -> Demand:
         return price.middle <= budget
 
     if not affordable(1):
-        raise InputError(f"budget {budget:,.0f}: one host, a switch and their cables cost more; use a larger one")
+        raise InputError(
+            f"budget {budget:,.0f} does not pay for one host, a switch and their cables; use a larger budget"
+        )
     fits, over = 1, 2
     try:
         while affordable(over):

@@ -95,7 +95,7 @@ def _steps(m: Messages) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.ndarray) -> np.ndarray:
-    """Return the time in ps from the begin of each message to the departure of its last byte (float64)."""
+    """Return the time in ps from the start of each message to the departure of its last byte (float64)."""
     from softib.sim.static_kernels import busiest_share
 
     octets = _octets(m, laid, able)

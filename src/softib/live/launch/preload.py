@@ -172,9 +172,8 @@ def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str,
             if options.namespace:
                 return {}
             raise InputError(
-                f"{program} is a {there.kind} program, {libraries[0].name} is {here.kind}: it cannot be loaded into "
-                f"it; "
-                f"run a {here.kind} build, or use --ns for programs that only read /sys/class/infiniband"
+                f"{program} is built for {there.kind}, but {libraries[0].name} for {here.kind}, so the library cannot "
+                f"be preloaded; run a {here.kind} build, or use --ns if the program only reads /sys/class/infiniband"
             )
         if there.deaf and not options.namespace:
             print(

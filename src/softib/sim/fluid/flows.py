@@ -178,8 +178,8 @@ def _paths_of(first: np.ndarray, channel: np.ndarray, row: np.ndarray) -> tuple[
 
 
 def _with_limits(plane: Plane, m: Messages, laid: Laid) -> LimitedPaths:
-    """Return the paths with two kinds of additional channels. In front of a link that credits limit there is a channel
-    with the rate of one VL (its ``port`` is -2 - port). The path of a message with a static rate, or without any link
+    """Return the paths with two kinds of additional channels. A link limited by credits is preceded by a channel with
+    the rate of one VL (``port``: -2 - the link's port). The path of a message with a static rate, or without any link
     (to itself, or between ports 0), begins with an additional channel (its ``port`` is -1)."""
     rows = laid.port >> 4
     vl_gbps = plane.credits.gbps[rows]
