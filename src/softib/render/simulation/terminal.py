@@ -305,6 +305,8 @@ def _other(s: dict[str, Any], console: Console) -> None:
                 "bold",
             )
         )
+        for note in v["notes"]:
+            console.print(text(f"Note: {note}"))
     other = s.get("what_if", {})
     if other and ("ethernet" in s or "ethernet" in other):
         _ethernet(other, console)
