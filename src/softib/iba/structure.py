@@ -231,6 +231,14 @@ class Structure:
         return buf
 
     @classmethod
+    def mask_of(cls, *fields: Field) -> np.ndarray:
+        """Return ``uint8[size]`` in which the bits of ``fields`` are 1."""
+        mask = cls.zeros()
+        for f in fields:
+            f.set(mask, f.mask)
+        return mask
+
+    @classmethod
     def named(cls) -> Iterator[Field]:
         """Return the fields that the specification names, in wire order."""
         return (f for n, f in cls.fields.items() if not n.startswith("_"))

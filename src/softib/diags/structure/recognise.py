@@ -81,9 +81,9 @@ def recognise(fabric: Fabric) -> Structure:
     return recognise_view(FabricView(fabric))
 
 
-def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
+def recognise_view(view: FabricView) -> Structure:
     """Recognise the topology of an existing view."""
-    labels = labels or read_labels(view)
+    labels = read_labels(view)
     rank, distance = ranks(view, labels)
     links = view.between_switches
     sideways = links[rank[view.node_a[links]] == rank[view.node_b[links]]]

@@ -137,13 +137,13 @@ SHARP_GENERATIONS = ("HDR", "NDR", "XDR")
 """Generations whose switches can have an aggregation node."""
 
 
-def radix_parameter(low: int = 2) -> Parameter:
+def radix_parameter() -> Parameter:
     """Return the parameter ``radix``, which most kinds have."""
     return Parameter(
         "radix",
         "whole",
         "ports per switch; by default those of the generation's switch (NDR 64, HDR 40, EDR 36)",
-        low=low,
+        low=2,
         high=MAX_PORTS,
     )
 
