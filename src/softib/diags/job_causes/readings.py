@@ -28,7 +28,7 @@ _DAMAGE = (
     "port_fec_uncorrectable_block_ctr",
 )
 REPORTED_S = 10.0
-"""Maximum time in seconds from a fault to the error that a program prints: a lost packet is repeated for some seconds."""
+"""Maximum time in seconds from a fault to the error that a program prints: a lost packet is repeated for seconds."""
 RECOVERIES = 5
 """Minimum number of recoveries of a faulty link in the window."""
 
