@@ -107,7 +107,7 @@ def explain_failure(
     if ethernet or log.ethernet:
         port = f"GID {ethernet[0]}" if ethernet else log.ethernet
         notes.append(
-            f"{port} belongs to Ethernet (RoCE), not to an InfiniBand subnet: no cable of this fabric is on its path"
+            f"{port} is an Ethernet (RoCE) port, not an InfiniBand port: its path uses no cable of this fabric"
         )
         facts.features["ethernet"] = True
     elif site is not None:
@@ -129,15 +129,17 @@ def explain_failure(
         why.ends, why.cables = [site.name(p) for p in ends], len(paths.weight)
         why.path = hop_readings(site, readings, paths)
         if not ends and any(e.gid or e.lid for pair in _stated(log) for e in pair):
-            notes.append("no end that the logs name is in this fabric: its cables and counters are not used")
+            notes.append("no port that the logs name is in this fabric, so its cables and counters are not used")
             readings = None
         if paths.ended:
             notes.append(f"the tables' path ends: {paths.ended}")
         _say_what_lacks(notes, site, ends, readings)
     else:
-        notes.append("no fabric: add --fabric (a running fabric, a dump) for the path, --history for its counters")
+        notes.append(
+            "no fabric is given: add --fabric (a running fabric, a dump) for the path, and --history for its counters"
+        )
         if not any(e.gid or e.lid for pair in _stated(log) for e in pair):
-            notes.append("the log has no GID or LID; run with NCCL_DEBUG=INFO, or add --hosts")
+            notes.append("the log has no GID or LID; run the job with NCCL_DEBUG=INFO, or add --hosts")
     if not log.events and not log.pairs:
         notes.append("no line of the logs is recognised; use the output of all ranks of the job")
     if any(e.symptom == "tcp-used" and "UCX_TLS=" in e.text for e in log.events):
@@ -153,7 +155,7 @@ def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[
     """Return ``log`` without errors and connections that have no end on one of ``hosts``; if ``hosts`` is empty, return
     the whole log. If one log contains several jobs and it is unclear to which an entry belongs, a note is added."""
     if len(log.job_ids) > 1 and not hosts:
-        notes.append(f"the logs are of jobs {few(log.job_ids)}: use --hosts with the hosts of one job")
+        notes.append(f"the logs belong to several jobs, {few(log.job_ids)}; use --hosts with the hosts of one job")
     if hosts:
         short = {h.lower().split(".")[0] for h in hosts}
         rows = set() if site is None else {p for h in hosts for p in site.ports_of_host(h)}
@@ -170,14 +172,14 @@ def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[
         events = [e for e in log.events if e.symptom in REPORTS or id(e) in kept]
         if dropped := len(log.events) - len(events):
             notes.append(
-                f"{counted(dropped, 'error')} of other hosts than the job's {plural(dropped, 'is', 'are')} left out"
+                f"{counted(dropped, 'error')} of hosts outside the job {plural(dropped, 'is', 'are')} left out"
             )
         log = replace(log, events=events, pairs=pairs)
     unnamed = [e for e in log.events if e.symptom in NETWORK and not e.local and not e.remote]
     if unnamed and len({frozenset(p) for p in log.pairs}) > 1:
         notes.append(
-            f"{counted(len(log.pairs), 'connection')}, and errors that name none: if they are of several jobs, use the "
-            f"log of each alone"
+            f"{counted(len(log.pairs), 'connection')}, and errors without a connection: if they belong to several "
+            f"jobs, use the log of each job separately"
         )
     return log
 
@@ -221,7 +223,7 @@ def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> t
             tried.add(why)
             notes.append(why)
         if len(ports) > 1 and (end.gid or end.lid):
-            notes.append(f"{end} is of {counted(len(ports), 'port')} (several subnets): the first is used")
+            notes.append(f"{end} is of {counted(len(ports), 'port')} (in several subnets); the first is used")
         return ports[0] if len(ports) == 1 or (ports and (end.gid or end.lid)) else -1
 
     by_event = [(port(e.local), port(e.remote)) for e in log.events if e.symptom not in ("manager-changed", "tcp-used")]
@@ -301,11 +303,13 @@ def _say_what_lacks(notes: list[str], site: Site, ends: list[int], readings: Rea
         )
     if site.observed is None:
         notes.append(
-            "no history of counters, so the state of the cables at that time is unknown (use softib exporter "
-            "--history to keep one)"
+            "there is no history of counters, so the state of the cables at that time is unknown (softib exporter "
+            "--history keeps one)"
         )
     if not site.has_tables:
-        notes.append("no forwarding tables: all shortest paths count equally (use --lfts, or a running fabric)")
+        notes.append(
+            "there are no forwarding tables, so all shortest paths count equally (use --lfts, or a running fabric)"
+        )
 
 
 def _shown(window: Window | None) -> str:
