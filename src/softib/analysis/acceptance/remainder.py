@@ -85,7 +85,7 @@ def trained_low(e: Expectation, findings: Sequence[Finding]) -> Iterator[Finding
         yield finding(
             codes.TRAINED_LOW,
             [p for ends, _, _ in links for p in ends],
-            f"{counted(len(links), 'link')} trained below the rate of their kind: {few(texts)}",
+            f"{counted(len(links), 'link')} trained below the rate of other links of the kind: {few(texts)}",
             {
                 "links": [
                     {"ends": list(map(str, ends)), "gbps": gbps, "usual_gbps": usual} for ends, gbps, usual in links
