@@ -207,7 +207,7 @@ def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps
         raise InputError(
             f"{source}: an audit queries devices; use a running fabric (softib status lists them) or umad:DEVICE"
         )
-    opened = open_source(source)
+    opened = open_source(source, 0)  # the evidence is read with the key and without it
     try:
         with steps("asking"):
             evidence = read_evidence(opened.wire, mkey, allowed)

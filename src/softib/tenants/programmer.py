@@ -63,7 +63,7 @@ class Hooks:
     """Functions of the service that the programmer calls. ``mark`` sets the state of revisions: (revisions, state,
     detail). ``take_back`` undoes a revision and stores the reason. ``adopt`` enters the partitions in the tables that
     were read if the database is empty; it returns whether it did. ``still``: a lock; while it is held, no change is
-    added to the state. ``observe`` enters findings; it is called in each round.
+    added to the state. ``observe`` enters findings; it is called in each round. ``drifts``: changes of other programs.
     """
 
     clock: Callable[[], float]
@@ -73,6 +73,7 @@ class Hooks:
     adopt: Callable[[], bool]
     still: AbstractContextManager[object]
     observe: Callable[[], None]
+    drifts: Drifts
 
 
 class Programmer:
@@ -80,7 +81,7 @@ class Programmer:
 
     def __init__(self, view: SubnetView, manager: Manager, hooks: Hooks, reconcile_s: float = RECONCILE_S):
         self.view, self.manager, self.hooks, self.reconcile_s = view, manager, hooks, reconcile_s
-        self.drifts = Drifts(hooks.clock)
+        self.drifts = hooks.drifts
         self.problem = ""
         self.master = MasterWatch(view, manager)
         self.programmed_s: float | None = None

@@ -29,7 +29,7 @@ __all__ = ["FILE", "Revision", "Store", "Unavailable", "waits_for"]
 
 FILE = "tenants.db"
 VERSION = "SELECT version_num FROM alembic_version"
-SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports", "tenant_ports"}
+SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports", "tenant_ports", "findings"}
 """Versions of the schema whose tables of tenants and partitions can be read: backups of these versions can be
 restored. The oldest have no ports of tenants."""
 MOST = (1 << 63) - 1
