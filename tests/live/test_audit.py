@@ -18,9 +18,10 @@ from softib.errors import PeerError
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sm.config import SmConfig
-from softib.tenants import rehearsal
+from softib.tenants.attacks import rehearsal
+from softib.tenants.attacks.rehearsal import ATTACKS, KEYED, rehearse
+from softib.tenants.attacks.stage import STOPPED, THROUGH, Outcome
 from softib.tenants.hardening import read_evidence
-from softib.tenants.rehearsal import ATTACKS, KEYED, STOPPED, THROUGH, Outcome, rehearse
 from tests.live.lab import Plane, softib  # noqa: F401
 
 OPTIONS = """m_key 0x1122334455667788

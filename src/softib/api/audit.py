@@ -13,7 +13,7 @@ from softib.api.table import Rows
 from softib.diags.finding import Finding
 from softib.errors import InputError
 from softib.result import Result
-from softib.tenants.rehearsal import Attempt
+from softib.tenants.attacks.stage import Attempt
 
 if TYPE_CHECKING:
     from softib.diags.hardening.evidence import Evidence
@@ -43,7 +43,7 @@ class AuditResult(Result):
 
 class Audit(Rows[Finding]):
     """Findings of an audit, worst first. ``unjudged``: data that could not be read, and was therefore not audited,
-    one line each. ``attempts``: attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`. ``good``:
+    one line each. ``attempts``: attacks on the twin, each an :class:`~softib.tenants.attacks.stage.Attempt`. ``good``:
     there is no warning or error, all data could be read, and no attack succeeded."""
 
     row, by = Finding, "severity"
@@ -175,7 +175,7 @@ def _rehearse(
     from softib.api.fabric import load
     from softib.api.running.serving import up
     from softib.api.running.staging import staged
-    from softib.tenants.rehearsal import rehearse
+    from softib.tenants.attacks.rehearsal import rehearse
 
     twin = up(load(source), name=f"rehearsal-{os.getpid()}", bound=True, sm_config=options, partitions=partitions)
     try:

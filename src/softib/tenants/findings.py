@@ -162,8 +162,8 @@ def _assigned(state: State, view: SubnetView) -> list[Finding]:
             "isolation",
             text,
             f"{port.name if port else text} is the subnet manager's port, and is assigned to tenant {tenant.name}, "
-            f"whose accounts cannot add it to a partition: PUT /tenants/v1/tenants/{tenant.name} with ports without it, or "
-            f"run the manager on another host",
+            f"whose accounts cannot add it to a partition: PUT /tenants/v1/tenants/{tenant.name} with ports without "
+            f"it, or run the manager on another host",
         )
         for tenant in list(state.tenants.values())
         if view.manager and text in (tenant.ports or ())
