@@ -113,7 +113,7 @@ def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStac
     from softib.tenants.service import TenantService
 
     if not is_live(source):
-        raise InputError(f"{source}: tenants need a running fabric, or umad:DEVICE; 'softib up' runs one")
+        raise InputError(f"{source}: tenants need a running fabric or umad:DEVICE; start a fabric with 'softib up'")
     path = Path(tenants.folder)
     manager = _manager(source, path, tenants)
     held.enter_context(lock_subnet(_subnet_name(source), path))
@@ -167,7 +167,8 @@ def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:
     if partitions is not None or reload is not None:
         if partitions is None or not reload:
             raise InputError(
-                "partitions, the manager's file, and reload, the command that makes it read it, go together"
+                "partitions (OpenSM's partition file) and reload (the command that makes OpenSM read it) are needed "
+                "together; give both"
             )
         return FileManager(Path(partitions), reload, () if managers is None else read_guids(os.fspath(managers)))
     if managers is not None:
@@ -176,6 +177,7 @@ def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:
     if instance is not None and status_of(instance).sm.kind == "internal":
         return InternalManager(instance, folder)
     raise InputError(
-        f"{source}: there is no softib manager; specify OpenSM's file and its reload command, for example "
+        f"{source} has no softib manager; give OpenSM's partition file and the command that makes OpenSM read it, for "
+        f"example "
         f"--partitions /etc/opensm/partitions.conf --reload 'systemctl reload opensm'"
     )
