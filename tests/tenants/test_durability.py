@@ -113,6 +113,14 @@ def test_a_full_disk_refuses_the_change_whole(service):
     assert service.store.state() == service.state
 
 
+def test_little_space_is_named_before_it_is_used_up(service, monkeypatch):
+    """A full file system may still take the page of the test write, and refuse a larger change."""
+    assert service.store.scarce() == ""
+    full = shutil.disk_usage(service.folder)._replace(free=500 << 10)
+    monkeypatch.setattr("softib.tenants.store.shutil.disk_usage", lambda folder: full)
+    assert "only 500 KB are free" in service.store.scarce() and service.store.try_write() == ""
+
+
 def test_an_error_that_another_change_causes_waits_for_its_commit(service):
     """Two requests with one id and different contents: the second is refused only because of the first, which a full disk takes back."""
     pages = service.store.db.execute("PRAGMA page_count").fetchone()[0]

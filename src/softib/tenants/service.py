@@ -259,6 +259,7 @@ class TenantService:
         if p is None:
             return Health("failed" if unwritable else "degraded", unwritable or "nothing is programmed")
         problem = p.problem or (p.master.doubt if p.ready.is_set() else "the subnet has not been read yet")
+        problem = "; ".join(filter(None, (problem, self.store.scarce())))
         port = self.view.ports.get(self.view.manager)
         waiting, pending = p.open.counts()
         return Health(
