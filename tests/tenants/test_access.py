@@ -668,11 +668,25 @@ def test_members_whose_switch_does_not_check_are_a_finding(ask, service, monkeyp
     assert (finding.kind, finding.where) == ("isolation", f"{guid:016x}") and "1 member" in finding.text
 
 
+def test_a_tenants_port_to_which_the_manager_moved_is_a_finding(ask, service, monkeypatch):
+    """The manager's port cannot be assigned; one that was assigned before the manager moved there is named."""
+    guid = next(iter(service.view.ports))
+    assert ask("PUT", "/tenants/v1/tenants/moved", {"ports": [f"{guid:016x}"]})[0] == 200
+    present = lambda: [f for f in service.findings() if "tenant moved" in f.text]
+    assert present() == []
+    monkeypatch.setattr(service.view, "manager", guid)
+    (finding,) = present()
+    assert (finding.kind, finding.where) == ("isolation", f"{guid:016x}")
+    assert ask("PUT", "/tenants/v1/tenants/moved", {"ports": []})[0] == 200
+    assert present() == []
+    assert ask("DELETE", "/tenants/v1/tenants/moved")[0] == 200
+
+
 def test_findings_of_partitions_begin_and_end(ask, service, monkeypatch):
     """docs/tenants.md: present findings have their begin, those that ended also their end; a change of the text is no end."""
     service.findings()
     now = [5000.0]
-    monkeypatch.setattr(service._findings, "_clock", lambda: now[0])
+    monkeypatch.setattr(service.ledger.log, "_clock", lambda: now[0])
     guid, other = (f"{g:016x}" for g in list(service.view.ports)[:2])
     read = lambda kind, query="": [
         f

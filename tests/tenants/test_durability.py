@@ -25,6 +25,7 @@ from softib.tenants.state import Draft, State
 from softib.tenants.store import FILE, Unavailable, waits_for
 from softib.tenants.subnet import Held
 from softib.tenants.writer import Request
+from tests.tenants import subnet_lab
 from tests.tenants.asking import Asking
 
 KILLS = 100
@@ -112,6 +113,14 @@ def test_a_full_disk_refuses_the_change_whole(service):
     assert service.store.state() == service.state
 
 
+def test_little_space_is_named_before_it_is_used_up(service, monkeypatch):
+    """A full file system may still take the page of the test write, and refuse a larger change."""
+    assert service.store.scarce() == ""
+    full = shutil.disk_usage(service.folder)._replace(free=500 << 10)
+    monkeypatch.setattr("softib.tenants.store.shutil.disk_usage", lambda folder: full)
+    assert "only 500 KB are free" in service.store.scarce() and service.store.try_write() == ""
+
+
 def test_an_error_that_another_change_causes_waits_for_its_commit(service):
     """Two requests with one id and different contents: the second is refused only because of the first, which a full disk takes back."""
     pages = service.store.db.execute("PRAGMA page_count").fetchone()[0]
@@ -190,6 +199,7 @@ def test_the_first_write_after_a_migration_has_the_new_columns(tmp_path):
     TenantService(tmp_path, nowhere, None).close()
     with sqlite3.connect(tmp_path / FILE) as db:
         db.execute("ALTER TABLE tenant DROP COLUMN ports")
+        db.execute("DROP TABLE finding")
         db.execute("UPDATE alembic_version SET version_num = 'isolated_ports'")
     db.close()
     service = TenantService(tmp_path, nowhere, None)
@@ -439,3 +449,56 @@ def until_marked(service, number: int, marked: str) -> str:
     detail = service.store.revision(number).detail
     assert marked in detail
     return detail
+
+
+# -- findings outlive the service --
+
+
+@pytest.fixture
+def lab(tmp_path):
+    made = subnet_lab.SubnetLab(tmp_path / "tenants")
+    yield made
+    made.close()
+
+
+def test_a_restart_keeps_present_and_ended_findings(lab):
+    of = lambda kind, resolved=True: [x for x in lab.service.findings(resolved) if x.kind == kind]
+    victim, *others = lab.hosts[1:4]
+    f, row = lab.fabric, lab.rows[victim]
+    lab.do(lambda: f.pkeys.__setitem__(int(f.pkey_base[row] + f.pkey_cap[row] - 1), 0x8123))
+    subnet_lab.search_now(lab)
+    subnet_lab.until(lambda: of("drift") and not of("drift", False))
+    for pkey in (5, 6):
+        assert lab.settled(subnet_lab.add(lab, pkey, subnet_lab.members(*others), index0=True)).state == "programmed"
+    assert len(of("isolation", False)) == 1 and len(of("index0", False)) == 2
+    subnet_lab.delete(lab, 6)
+    assert not of("index0", False)
+    before = {kind: of(kind) for kind in ("drift", "isolation", "index0")}
+    lab.restart()
+    assert {kind: of(kind) for kind in before} == before
+    limited = lab.change(lambda d: changes.set_everyone(d, "limited"))
+    assert lab.settled(limited).state == "programmed"
+    (ended,) = of("isolation")
+    assert ended.begun_s == before["isolation"][0].begun_s < ended.ended_s
+    lab.restart()
+    assert of("isolation") == [ended] and of("drift") == before["drift"]
+
+
+def test_a_drift_at_the_end_of_the_service_ends_after_its_restart(lab):
+    of = lambda resolved: [x for x in lab.service.findings(resolved) if x.kind == "drift"]
+    victim = lab.hosts[1]
+    lab.lock(victim)  # the manager cannot correct the table
+    f, row = lab.fabric, lab.rows[victim]
+    stray = int(f.pkey_base[row] + f.pkey_cap[row] - 1)
+    lab.do(lambda: f.pkeys.__setitem__(stray, 0x8123))
+    subnet_lab.search_now(lab)
+    subnet_lab.until(lambda: of(False))
+    (before,) = of(False)
+    lab.restart()
+    assert of(True) == [before], "one finding, not one of each process"
+    lab.lock(victim, 0)
+    lab.do(lambda: f.pkeys.__setitem__(stray, 0))
+    subnet_lab.search_now(lab)
+    subnet_lab.until(lambda: not of(False))
+    (after,) = of(True)
+    assert (after.begun_s, after.text) == (before.begun_s, before.text) and after.ended_s > after.begun_s

@@ -19,6 +19,7 @@ from softib.sm.sweep import between_sweeps
 from softib.tenants import changes
 from softib.tenants.changes import Options, Refused
 from softib.tenants.drift import Drift, Drifts
+from softib.tenants.managers import FileManager
 from softib.tenants.mastership import SILENT_LOOKS, MasterWatch
 from softib.tenants.state import State
 from softib.tenants.subnet import SubnetView
@@ -396,6 +397,34 @@ def test_another_master_that_ended_is_not_the_master():
     watch.look()
     assert not watch.rival and watch.problem, "and ours is not the master either"
     assert "is the master" not in watch.problem.replace("when the master is", "") and "host-b[1]" in watch.problem
+
+
+def test_a_manager_that_left_does_not_name_its_own_port_as_the_other_master():
+    """While a master hands over, ports still name the former one, and softib's manager is already a standby."""
+    watch, ours = watch_of(View(OURS, True, True, True)), [True]
+    watch.manager.is_master = lambda master: ours[0]
+    watch.look()
+    ours[0] = False
+    watch.look()
+    assert "is not the master any more" in watch.problem and "host-a[1]" not in watch.problem
+    watch.view.manager = OTHER
+    watch.look()
+    assert "host-b[1] (000000000000000b) is the master subnet manager, not" in watch.problem
+
+
+def test_the_master_moves_to_a_standby_that_reads_the_same_file(tmp_path):
+    """The tables are compared when it moves, because a standby may have read an older file."""
+    watch = watch_of(View(OURS, True, True, False, True, True))
+    watch.manager = FileManager(tmp_path / "partitions.conf", "true", [OURS, OTHER])
+    assert (watch.look(), watch.look()) == (False, False)
+    watch.view.manager = OTHER
+    assert (watch.look(), watch.look(), watch.look()) == (False, True, False), "it does not answer at first"
+    assert not watch.problem
+    alone = watch_of(View(OURS, True, True))
+    alone.manager = FileManager(tmp_path / "partitions.conf", "true")
+    alone.look()
+    alone.view.manager = OTHER
+    assert not alone.look() and "name it in --managers" in alone.problem
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -12,7 +12,7 @@ from softib.api.progress import Steps, unwatched
 from softib.diags.finding import Finding
 from softib.errors import InputError
 from softib.result import Result
-from softib.tenants.rehearsal import Attempt
+from softib.tenants.attacks.stage import Attempt
 
 if TYPE_CHECKING:
     from softib.diags.hardening.evidence import Evidence
@@ -42,7 +42,7 @@ class AuditResult(Result):
 
 class Audit(FindingRows):
     """Findings of an audit, worst first. ``unjudged``: data that could not be read, and was therefore not audited,
-    one line each. ``attempts``: attacks on the twin, each an :class:`~softib.tenants.rehearsal.Attempt`. ``good``:
+    one line each. ``attempts``: attacks on the twin, each an :class:`~softib.tenants.attacks.stage.Attempt`. ``good``:
     there is no warning or error, all data could be read, and no attack succeeded."""
 
     def __init__(self, result: AuditResult, rows: Iterable[Finding] | None = None):
@@ -165,7 +165,7 @@ def _rehearse(
     from softib.api.fabric import load
     from softib.api.running.serving import up
     from softib.api.running.staging import staged
-    from softib.tenants.rehearsal import rehearse
+    from softib.tenants.attacks.rehearsal import rehearse
 
     twin = up(load(source), name=f"rehearsal-{os.getpid()}", bound=True, sm_config=options, partitions=partitions)
     try:
@@ -198,7 +198,7 @@ def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps
             f"{source}: audit sends queries to devices, so it needs a running fabric (softib status lists them) or "
             f"umad:DEVICE"
         )
-    opened = open_source(source)
+    opened = open_source(source, 0)  # the evidence is read with the key and without it
     try:
         with steps("asking"):
             evidence = read_evidence(opened.wire, mkey, allowed)

@@ -46,13 +46,17 @@ class TenantOptions:
     """The partitions.conf of a manager other than softib's in a running fabric."""
     reload: str | None = None
     """The command that makes that manager read the file again."""
+    managers: str | os.PathLike[str] | None = None
+    """A file with the PortGUIDs of the managers that read ``partitions``, one a line: a master and its standbys. If
+    none is given, the master at the start of the service is the only one."""
     certificate: str | os.PathLike[str] | None = None
     """PEM file with the certificate and key for TLS. If none is given, one is generated for
     addresses other than loopback."""
     client_ca: str | os.PathLike[str] | None = None
     """PEM file of the CA whose client certificates identify accounts."""
     mkey: int = 0
-    """The M_Key of the subnet's manager, if ports answer only with it (0: none)."""
+    """The M_Key of the subnet's manager, if ports answer only with it (0: that of the environment variable
+    ``SOFTIB_MKEY``, if it is set)."""
 
 
 def serve_tenants(
@@ -117,7 +121,7 @@ def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStac
     if isinstance(manager, FileManager):
         held.enter_context(lock(manager.lock_path(), str(manager.file), path))
     intruders = IntruderWatch(lambda: _listening(source, tenants.mkey), time.time)
-    service = TenantService(path, lambda: open_source(source, tenants.mkey), manager, intruders=intruders)
+    service = TenantService(path, lambda: open_source(source, tenants.mkey or None), manager, intruders=intruders)
     held.callback(service.close)
     if not service.accounts.all():
         password = secrets.token_hex(16)  # hexadecimal, so that it never begins with "-" like an option
@@ -143,29 +147,33 @@ def _listening(source: str, mkey: int) -> tuple[MadWire, Callable[[], None]]:
     from softib.live.umad_client.devices import find_device
     from softib.live.umad_client.fabric_port import FabricPort
     from softib.live.umad_client.port import UmadPort
-    from softib.monitor.opening import PREFIX, keyed
+    from softib.live.umad_client.wire import keyed
+    from softib.monitor.opening import PREFIX
     from softib.tenants.intruders import LISTENS
 
     if source.startswith(PREFIX):
         port: UmadPort = UmadPort(find_device(source.removeprefix(PREFIX) or None), LISTENS)
     else:
         port = FabricPort(find(source), None, LISTENS)
-    return keyed(port, mkey), port.close
+    return keyed(port, mkey or None), port.close
 
 
 def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:
     from softib.live.instances import running
     from softib.live.status import status_of
+    from softib.sm.options.fabric_yaml import read_guids
     from softib.tenants.managers import FileManager, InternalManager
 
-    partitions, reload = tenants.partitions, tenants.reload
+    partitions, reload, managers = tenants.partitions, tenants.reload, tenants.managers
     if partitions is not None or reload is not None:
         if partitions is None or not reload:
             raise InputError(
                 "partitions (OpenSM's partition file) and reload (the command that makes OpenSM read it) are needed "
                 "together; give both"
             )
-        return FileManager(Path(partitions), reload)
+        return FileManager(Path(partitions), reload, () if managers is None else read_guids(os.fspath(managers)))
+    if managers is not None:
+        raise InputError("managers names the managers that read partitions; add partitions and reload")
     instance = next((i for i in running() if i.name == source), None)
     if instance is not None and status_of(instance).sm.kind == "internal":
         return InternalManager(instance, folder)

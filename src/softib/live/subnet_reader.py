@@ -18,7 +18,7 @@ from softib.live.clock import clock_ps
 from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.devices import find_device
 from softib.live.umad_client.port import UmadPort
-from softib.live.umad_client.wire import MadWire, Pacing
+from softib.live.umad_client.wire import NO_ANSWER, MadWire, Pacing, keyed
 from softib.mad.batch import MadBatch
 from softib.mad.smp_requests import RequestQueue
 from softib.mad.transactor import Transactor
@@ -280,7 +280,7 @@ def read(source: str, progress: Progress = lambda phase, nodes, mads: None) -> R
     device = find_device(source.removeprefix(PREFIX) or None)
     port = UmadPort(device, ASKS)
     try:
-        return read_wire(port, source, progress, f" from {device}")
+        return read_wire(keyed(port), source, progress, f" from {device}")
     finally:
         port.close()
 
@@ -292,8 +292,7 @@ def read_wire(
     if the reader's own port does not answer."""
     subnet = read_subnet(wire, None, progress)
     if subnet.db.sm_port < 0:
-        why = "; ".join(subnet.report.problems[:3]) or "its link is down, or it answers only with its M_Key"
-        raise MadTimeout(f"{source}: no subnet can be seen{device}: {why}")
+        raise MadTimeout(f"{source}: no subnet can be seen{device}: {NO_ANSWER}")
     fabric = fabric_of(subnet, source)
     programmed = bool(SwitchInfo.linear_fdb_top.get(fabric.switch_info).any())
     problems = [Problem(source, 0, line) for line in subnet.report.problems]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from softib.errors import InputError
 from softib.iba.constants import MgmtClass
-from softib.live.umad_client.wire import KeyedWire, MadWire
+from softib.live.umad_client.wire import MadWire, keyed
 from softib.monitor.sharding.shard import Shard, shard_memory
 
 if TYPE_CHECKING:
     from softib.live.instances import Instance
 
-__all__ = ["PREFIX", "Opened", "is_live", "keyed", "memory_of", "open_source"]
+__all__ = ["PREFIX", "Opened", "is_live", "memory_of", "open_source"]
 
 PREFIX = "umad:"
 
@@ -36,14 +36,6 @@ class Opened:
     other_subnets: str = ""
     shard: Shard | None = None
     shared: Path | None = None
-
-
-def keyed(wire: MadWire, mkey: int) -> MadWire:
-    """Return ``wire`` with the M_Key of the subnet's manager, or unchanged for 0. Raises :class:`InputError` for a
-    key of more than 64 bits."""
-    if not 0 <= mkey < 1 << 64:
-        raise InputError(f"mkey={mkey:#x}: use a number of 64 bits")
-    return KeyedWire(wire, mkey) if mkey else wire
 
 
 def memory_of(source: str) -> Path:
@@ -71,14 +63,22 @@ def is_live(source: str) -> bool:
     return source.startswith(PREFIX) or _instance(source) is not None
 
 
-def open_source(source: str | Shard, mkey: int = 0) -> Opened:
-    """Open ``umad:DEVICE`` or the running fabric ``source``, or a shard of it. ``mkey``: see :func:`keyed`. Raises
-    :class:`InputError` for other sources, :class:`PeerError` if the daemon does not answer."""
-    if mkey:
-        opened = open_source(source)
+def open_source(source: str | Shard, mkey: int | None = None) -> Opened:
+    """Open ``umad:DEVICE`` or the running fabric ``source``, or a shard of it. ``mkey``: see
+    :func:`~softib.live.umad_client.wire.keyed`. Raises :class:`InputError` for other sources, :class:`PeerError` if the
+    daemon does not answer.
+    """
+    opened = _open(source)
+    try:
         return replace(opened, wire=keyed(opened.wire, mkey))
+    except InputError:
+        opened.close()
+        raise
+
+
+def _open(source: str | Shard) -> Opened:
     if isinstance(source, Shard):
-        opened = open_source(source.source)
+        opened = _open(source.source)
         assert opened.memory is not None
         memory = opened.memory
         return replace(opened, shard=source, memory=shard_memory(memory, source), shared=memory.with_suffix(".npz"))

@@ -23,7 +23,7 @@ from softib.iba import perf
 from softib.iba.constants import PhysState, SmpAttr
 from softib.iba.smp import DATA_AT, NodeInfo, PortInfo
 from softib.live.clock import SteadyClock
-from softib.live.umad_client.wire import MadWire
+from softib.live.umad_client.wire import NO_ANSWER, MadWire
 from softib.mad.batch import MadBatch
 from softib.monitor.port_counters import PortCounters, read_performance_agents, read_ticks
 from softib.monitor.reading import DETAILS, FEC, Attribute, Reading
@@ -169,8 +169,7 @@ class Poller:
         oldest_s = time.time() - (0.0 if self._stale else self._rediscover_s)
         discovery = latest_discovery(self.wire, config, self._shared, oldest_s)
         if discovery.db.sm_port < 0:
-            why = "; ".join(discovery.problems[:2]) or "the port's link is down, or it answers only with its M_Key"
-            raise MadTimeout(f"no subnet can be seen: {why}")
+            raise MadTimeout(f"no subnet can be seen: {NO_ANSWER}")
         self.problems = discovery.problems
         lid = PortInfo.lid.get(discovery.db.port_info)
         self.manager_lids = {int(discovery.db.port_guid[p]): int(lid[p]) for p in discovery.managers}

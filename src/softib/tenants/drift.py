@@ -5,7 +5,7 @@ reading without it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
 from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
@@ -60,9 +60,10 @@ class Drifts:
     read it.
     """
 
-    def __init__(self, clock: Callable[[], float]):
+    def __init__(self, clock: Callable[[], float], earlier: Sequence[Drift] = ()):
+        """``earlier``: differences of an earlier process."""
         self.clock = clock
-        self.kept: list[Drift] = []
+        self.kept: list[Drift] = list(earlier)
 
     def enter(self, drifts: list[Drift], rival: bool) -> None:
         """Keep and log the new differences. A difference that is already present is ignored, because it is read every

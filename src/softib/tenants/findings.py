@@ -40,11 +40,19 @@ class FindingLog:
     first check that does not. Any thread may use the log.
     """
 
-    def __init__(self, clock: Callable[[], float]):
+    def __init__(self, clock: Callable[[], float], earlier: Iterable[Finding] = ()):
+        """``earlier``: findings of an earlier process; the first check continues or ends the present ones."""
         self._clock = clock
         self._present: dict[tuple[str, str, int], Finding] = {}
         self._ended: list[Finding] = []
         self._lock = threading.Lock()
+        counts = Counter[tuple[str, str]]()
+        for one in earlier:
+            if one.ended_s is not None:
+                self._ended.append(one)
+                continue
+            self._present[one.kind, one.where, counts[one.kind, one.where]] = one
+            counts[one.kind, one.where] += 1
 
     def look(self, findings: Iterable[Finding], kinds: Collection[str]) -> None:
         """Enter the result of a check: all present findings of these ``kinds``. A finding with the same kind and place
@@ -73,7 +81,13 @@ class FindingLog:
 
 def partition_findings(state: State, view: SubnetView) -> list[Finding]:
     """Return the findings about the partitions of ``state`` on the ports of ``view``."""
-    return _default(state, view) + _unchecked(state, view) + _index0(state, view) + _qos(state, view)
+    return (
+        _default(state, view)
+        + _assigned(state, view)
+        + _unchecked(state, view)
+        + _index0(state, view)
+        + _qos(state, view)
+    )
 
 
 def intrusion_findings(intrusions: Iterable[Intrusion], view: SubnetView, now_s: float) -> list[Finding]:
@@ -135,6 +149,25 @@ def _default(state: State, view: SubnetView) -> list[Finding]:
         )
         out.append(Finding("isolation", guid_text(manager), text))
     return out
+
+
+def _assigned(state: State, view: SubnetView) -> list[Finding]:
+    """Return findings about tenants to which the present subnet manager's port is assigned: the manager was on another
+    port at that time.
+    """
+    text = guid_text(view.manager)
+    port = view.ports.get(view.manager)
+    return [
+        Finding(
+            "isolation",
+            text,
+            f"{port.name if port else text} is the subnet manager's port, and is assigned to tenant {tenant.name}, "
+            f"whose accounts cannot add it to a partition: PUT /tenants/v1/tenants/{tenant.name} with ports without "
+            f"it, or run the manager on another host",
+        )
+        for tenant in list(state.tenants.values())
+        if view.manager and text in (tenant.ports or ())
+    ]
 
 
 def _unchecked(state: State, view: SubnetView) -> list[Finding]:

@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -164,11 +165,13 @@ class FileManager:
     port = 0
     is_behind = False
 
-    def __init__(self, file: Path, reload: str):
-        self.file, self.reload = file, shlex.split(reload)
+    def __init__(self, file: Path, reload: str, managers: Collection[int] = ()):
+        """``managers``: PortGUIDs of the managers that read the file, of which one is the master and the others are
+        standbys. If it is empty, the only such manager is the master at the first check.
+        """
+        self.file, self.reload, self.managers = file, shlex.split(reload), frozenset(managers)
         self.title = f"the one that reads {file}"
-        self.advice = f"stop the other one, or restart the service if it reads {file}"
-        self._master: int | None = None
+        self.advice = f"stop the other one, or name it in --managers if it reads {file}"
 
     def lock_path(self) -> Path:
         """Return the path of a lock that prevents a second service from using the file. Raises
@@ -179,10 +182,10 @@ class FileManager:
         return folder / f".{self.file.name}.softib-lock"
 
     def is_master(self, master: int) -> bool:
-        """Return whether the master is the same as when the service started; that manager reads the file."""
-        if self._master is None:
-            self._master = master
-        return master == self._master
+        """Return whether the master is one of the managers that read the file."""
+        if not self.managers:
+            self.managers = frozenset({master})
+        return master in self.managers
 
     def stated(self) -> list[Partition]:
         """Return the partitions in the file, and copy the file (suffix :data:`BEFORE`). Definitions that the service

@@ -38,6 +38,8 @@ class MasterWatch:
         """Whether the ports name another manager as the master."""
         self.rival = False
         """Whether another manager is the master and confirmed this at the last check."""
+        self._master = 0
+        """PortGUID of the last master that was the service's manager (0: none yet)."""
         self._due = 0.0
         self._silent = 0
 
@@ -53,8 +55,8 @@ class MasterWatch:
         return max(0.0, self._due - time.monotonic())
 
     def look(self) -> bool:
-        """Check which port is the master's. Return whether the service's manager has become the master again since the
-        last check.
+        """Check which port is the master's. Return whether the tables must be compared, because since the last check
+        the service's manager has become the master again, or another port's manager that reads the same file has.
         """
         self._due = time.monotonic() + LOOK_S
         try:
@@ -70,7 +72,13 @@ class MasterWatch:
             LOG.warning("%s", self.problem)
         elif before and not self.problem:
             LOG.warning("%s is the master subnet manager, and answers", self.manager.title)
-        return bool(before) and not self.problem
+        former, master = self._master, self.view.manager
+        if self.problem or not self.reached:
+            return False
+        self._master = master
+        if former and former != master:
+            LOG.warning("%s is the master subnet manager now, after %s", self._name(master), self._name(former))
+        return bool(before) or former not in (0, master)
 
     def _rival(self) -> str:
         """Return the message that, according to the ports, another manager is the master. That manager may have ended
@@ -81,18 +89,25 @@ class MasterWatch:
         self.rival = self.other and bool(self.reached)
         if not self.other:
             return ""
-        port = self.view.ports.get(master)
-        where = f"{port.name} ({guid_text(master)})" if port is not None else "a switch or an unknown port"
-        title = self.manager.title
+        where, title = self._name(master), self.manager.title
         if not self.reached:
             return (
                 f"the ports name the manager at {where} as the master, which does not answer; changes are durable, "
                 f"and are programmed when the master is {title}: start it if it does not run"
             )
+        if master == self._master and self._master:
+            return (
+                f"{title} is not the master any more, and the ports do not name another one yet; changes are durable, "
+                f"and are programmed when it is the master again"
+            )
         return (
             f"{where} is the master subnet manager, not {title}; changes are durable, and are programmed when it is "
             f"the master again: {self.manager.advice}"
         )
+
+    def _name(self, guid: int) -> str:
+        port = self.view.ports.get(guid)
+        return "a switch or an unknown port" if port is None else f"{port.name} ({guid_text(guid)})"
 
     def _silence(self) -> str:
         if self._silent < SILENT_LOOKS:

@@ -17,16 +17,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from softib.errors import PeerError, SoftibError
-from softib.plural import counted
-from softib.tenants.drift import Drift, Drifts
+from softib.tenants.drift import Drifts
 from softib.tenants.managers import Manager
 from softib.tenants.mastership import MasterWatch
 from softib.tenants.model import DEFAULT_BASE, guid_text, pkey_text
 from softib.tenants.open_revisions import OpenRevisions
+from softib.tenants.reconciliation import Differences, Reconciliation
 from softib.tenants.search import Search
 from softib.tenants.state import State
 from softib.tenants.store import waits_for
-from softib.tenants.subnet import Held, SubnetView
+from softib.tenants.subnet import SubnetView
 from softib.tenants.writer import Done
 
 __all__ = ["Hooks", "Programmer"]
@@ -50,10 +50,6 @@ SHARE = 10
 """Ratio of the time between two searches to the duration of a search: searches take at most a tenth of the time."""
 
 
-Differences = tuple[set[int], set[int]]
-"""P_Keys that a table lacks, and P_Keys that should not be in it."""
-
-
 def _bases(wrong: Differences) -> set[int]:
     return {key & DEFAULT_BASE for key in (*wrong[0], *wrong[1])}
 
@@ -63,7 +59,7 @@ class Hooks:
     """Functions of the service that the programmer calls. ``mark`` sets the state of revisions: (revisions, state,
     detail). ``take_back`` undoes a revision and stores the reason. ``adopt`` enters the partitions in the tables that
     were read if the database is empty; it returns whether it did. ``still``: a lock; while it is held, no change is
-    added to the state. ``observe`` enters findings; it is called in each round.
+    added to the state. ``observe`` enters findings; it is called in each round. ``drifts``: changes of other programs.
     """
 
     clock: Callable[[], float]
@@ -73,6 +69,7 @@ class Hooks:
     adopt: Callable[[], bool]
     still: AbstractContextManager[object]
     observe: Callable[[], None]
+    drifts: Drifts
 
 
 class Programmer:
@@ -80,7 +77,7 @@ class Programmer:
 
     def __init__(self, view: SubnetView, manager: Manager, hooks: Hooks, reconcile_s: float = RECONCILE_S):
         self.view, self.manager, self.hooks, self.reconcile_s = view, manager, hooks, reconcile_s
-        self.drifts = Drifts(hooks.clock)
+        self.drifts = hooks.drifts
         self.problem = ""
         self.master = MasterWatch(view, manager)
         self.programmed_s: float | None = None
@@ -105,6 +102,7 @@ class Programmer:
         self._undone: set[int] = set()
         self._lock, self._wake = threading.Lock(), threading.Event()
         self.open = OpenRevisions(view, self._wake.set)
+        self._reconciliation = Reconciliation(view, hooks, self.open, self.master, self._hand_over, self._verify)
         self._stop = False
         self._thread = threading.Thread(target=self._run, name="softib-tenants-programmer", daemon=True)
 
@@ -257,7 +255,7 @@ class Programmer:
             state = self.hooks.snapshot()
             wrong = {}
             for guid, table in held.items():
-                differs = self._differs(state, guid, table)
+                differs = table.differs(state.wanted(guid, self.view.manager))
                 if any(differs):
                     wrong[guid] = differs
             if not wrong or time.monotonic() > until or self.open.newer(wrong.keys()):
@@ -265,9 +263,6 @@ class Programmer:
             wanted_of = set(wrong)
             time.sleep(look)
             look = min(LOOK_S, 2 * look)
-
-    def _differs(self, state: State, guid: int, held: Held) -> Differences:
-        return held.differs(state.wanted(guid, self.view.manager))
 
     def _judge(self, batch: list[Done], wrong: dict[int, Differences]) -> None:
         """Set the result of each revision."""
@@ -342,7 +337,7 @@ class Programmer:
             self.view.take(search.view, search.whole, search.programmed)
             if search.whole:
                 self.master.look()
-                self._reconcile(not self.ready.is_set(), search.programmed)
+                self._reconciliation.run(not self.ready.is_set(), search.programmed)
                 self.compared_s = self.hooks.clock()
                 self._due = time.monotonic() + self.reconcile_s
                 self.ready.set()
@@ -369,51 +364,3 @@ class Programmer:
         self.open.judged = []
         if any(one.left for one in judged):
             self._supersede()
-
-    def _reconcile(self, first: bool, programmed: set[int]) -> None:
-        """Compare every port's table with the state. Another program made the differences that are explained neither by
-        a waiting change nor by a change of the ports ``programmed`` while the tables were read; the manager programs
-        these tables again.
-        """
-        if first:
-            self._first_file()
-            if self.hooks.adopt():
-                return
-        state, tables = self.hooks.snapshot(), self.view.tables
-        suspects = [g for g, held in tables.items() if g not in programmed and any(self._differs(state, g, held))]
-        drifts, busy = self._drifts(state, self.view.read(suspects))
-        self.drifts.end(self.view.tables.keys() - busy - programmed, {d.difference for d in drifts})
-        moved = [d for d in drifts if d.follows(self.view.managers)]
-        if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
-            self.drifts.enter([d for d in drifts if d not in moved], self.master.rival)
-        if self.master.problem:
-            return
-        if drifts:
-            self._hand_over()
-            wrong = self._verify({d.guid for d in drifts})
-            self.drifts.enter([d for d in moved if d.guid in wrong], self.master.rival)
-            self.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
-        self.view.managers = {self.view.manager}
-
-    def _first_file(self) -> None:
-        """Log the switch ports that do not check P_Keys yet. softib's manager enables the check when it receives its
-        first file; ports that still do not check P_Keys after that are a finding.
-        """
-        if self.view.unchecked:
-            ports = counted(len(self.view.unchecked), "port")
-            LOG.info("switches do not check the P_Keys of %s; the manager turns it on with its first file", ports)
-            self.view.unchecked = frozenset()
-
-    def _drifts(self, state: State, tables: dict[int, Held]) -> tuple[list[Drift], set[int]]:
-        """Return (the tables that differ from the state, except those of ports with changes that are not programmed
-        yet; these ports). A change is added to the state and to the unprogrammed changes at the same time, so a change
-        during the comparison causes no difference.
-        """
-        with self.hooks.still:
-            busy = self.open.unsettled()
-            differ = {g: self._differs(state, g, held) for g, held in tables.items() if g not in busy}
-        return [
-            Drift(self.hooks.clock(), guid, self.view.ports[guid].name, tuple(sorted(missing)), tuple(sorted(extra)))
-            for guid, (missing, extra) in differ.items()
-            if missing or extra
-        ], busy

@@ -19,16 +19,11 @@ from softib.monitor.opening import Opened
 from softib.tenants import changes
 from softib.tenants.accounts import Accounts
 from softib.tenants.changes import Change, NotThere, Options, Refused
-from softib.tenants.findings import (
-    PARTITION_KINDS,
-    Finding,
-    FindingLog,
-    intrusion_findings,
-    partition_findings,
-)
+from softib.tenants.findings import Finding
 from softib.tenants.intruders import IntruderWatch
 from softib.tenants.intrusions import Intrusions
 from softib.tenants.isolation import Isolation, isolation_of
+from softib.tenants.ledger import Ledger
 from softib.tenants.managers import Manager
 from softib.tenants.model import DEFAULT_BASE, Member, Partition, guid_text
 from softib.tenants.programmer import Hooks, Programmer
@@ -45,8 +40,6 @@ RELEASE = "release P_Key"
 """Action of the revisions that end a quarantine."""
 AWAY = "the subnet cannot be reached; send the request again when its fabric or device is back"
 """Error message if the fabric was stopped, or the device was removed, after the service had started."""
-FINDINGS_S = 5.0
-"""Minimum time between two checks of the partitions, unless a client requests one."""
 TRY_S = 1.0
 """Minimum time between two writes that check the database."""
 
@@ -102,7 +95,7 @@ class TenantService:
         self._isolating, self._trying = threading.Lock(), threading.Lock()
         self._tried, self._tried_result = -TRY_S, ""
         self.writer = Writer(self.store, self.state, clock, self._committed, self._check)
-        self._findings, self._looked, self._look_took = FindingLog(clock), -FINDINGS_S, 0.0
+        self.ledger = Ledger(self.store, clock, self.state, self.view, self.intrusions)
         hooks = Hooks(
             clock,
             lambda: self.state,
@@ -110,7 +103,8 @@ class TenantService:
             self._take_back,
             self._adopt,
             self.writer.lock,
-            self._look_at_findings,
+            lambda: self.ledger.look(self._problem()),
+            self.ledger.drifts,
         )
         self.programmer = None if manager is None else Programmer(self.view, manager, hooks)
         self.quarantine = Quarantine(self.state, self.view, self.programmer, clock)
@@ -128,6 +122,7 @@ class TenantService:
             self.intrusions.write()
         if self.programmer is not None:
             self.programmer.close()
+        self.ledger.write()
         self.writer.close()
         self.view.close()
         self.store.close()
@@ -264,6 +259,7 @@ class TenantService:
         if p is None:
             return Health("failed" if unwritable else "degraded", unwritable or "nothing is programmed")
         problem = p.problem or (p.master.doubt if p.ready.is_set() else "the subnet has not been read yet")
+        problem = "; ".join(filter(None, (problem, self.store.scarce())))
         port = self.view.ports.get(self.view.manager)
         waiting, pending = p.open.counts()
         return Health(
@@ -291,25 +287,11 @@ class TenantService:
         """Return the findings about changes by other programs, refused packets, and limits that affect members.
         ``resolved``: also findings that have ended.
         """
-        self._look_at_findings(0.0)
-        out = self._findings.all()
-        if self.programmer is not None:
-            drifts = self.programmer.drifts.kept
-            out += [Finding("drift", guid_text(d.guid), str(d), d.at_s, d.ended_s) for d in drifts]
-        out += intrusion_findings(self.intrusions.all(), self.view, self.clock())
-        return [one for one in out if resolved or one.ended_s is None]
+        self.ledger.look(self._problem(), 0.0)
+        return self.ledger.all(resolved)
 
-    def _look_at_findings(self, rest_s: float = FINDINGS_S) -> None:
-        """Enter the findings that have no times of their own in the log. Partitions are checked at most every
-        ``rest_s`` seconds, because the check takes long with thousands of partitions.
-        """
-        problem = "" if self.programmer is None else self.programmer.problem
-        self._findings.look([Finding("manager", "", problem)] if problem else [], ["manager"])
-        began = time.monotonic()
-        if began >= self._looked + max(rest_s, 20 * self._look_took if rest_s else 0.0):
-            self._findings.look(partition_findings(self.state, self.view), PARTITION_KINDS)
-            self._looked = time.monotonic()
-            self._look_took = self._looked - began
+    def _problem(self) -> str:
+        return "" if self.programmer is None else self.programmer.problem
 
     def isolation(self, guids: Iterable[int]) -> Isolation:
         """Read the tables of the whole subnet, and return the ports that can exchange packets with

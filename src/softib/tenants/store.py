@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sqlite3
 import threading
 from collections import Counter
@@ -29,12 +30,15 @@ __all__ = ["FILE", "Revision", "Store", "Unavailable", "waits_for"]
 
 FILE = "tenants.db"
 VERSION = "SELECT version_num FROM alembic_version"
-SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports", "tenant_ports"}
+SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports", "tenant_ports", "findings"}
 """Versions of the schema whose tables of tenants and partitions can be read: backups of these versions can be
 restored. The oldest have no ports of tenants."""
 MOST = (1 << 63) - 1
 """The largest number of SQLite."""
 REPAIR = "stop the service and copy a backup over this file (tenants-*.db, made by POST /tenants/v1/backup)"
+MOST_OF_CHANGE = 16 << 20
+"""Room that a change needs in the database and its log: a request of 4 MB (the limit of the REST interface), as rows
+and as their earlier and new contents in the revision."""
 BUSY_MS = 2000
 """Time to wait for a locked database."""
 
@@ -230,6 +234,13 @@ class Store:
         except Unavailable as error:
             return str(error)
         return ""
+
+    def scarce(self) -> str:
+        """Return a message if the file system has no room for a change as large as a request can be, "" otherwise."""
+        free = shutil.disk_usage(self.folder).free
+        if free >= MOST_OF_CHANGE:
+            return ""
+        return f"{self.path}: only {free >> 10:,} KB are free, so large changes are refused; free space there"
 
     def write(self, rows: Rows) -> None:
         """Write the rows of a change. Must be called within a transaction."""

@@ -14,7 +14,7 @@ from softib.iba.constants import PKEY_BLOCK, NodeType, SmpAttr
 from softib.iba.smp import PortInfo
 from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
-from softib.live.umad_client.wire import live_master, smp_get, transact
+from softib.live.umad_client.wire import NO_ANSWER, live_master, smp_get, transact
 from softib.live.vport_reading import read_vports, vport_pkey_tables
 from softib.monitor.opening import Opened
 from softib.sm.config import SmConfig
@@ -119,7 +119,7 @@ class SubnetView:
             self.close()
             raise
         if reader.subnet.db.sm_port < 0:
-            raise PeerError("no device answers: the link of this host's port is down, or the port needs --mkey")
+            raise PeerError(f"no device answers: {NO_ANSWER}")
         self._reader = reader
         self.ports = {p.guid: p for p in self._found(reader)}
         names: dict[str, list[int]] = {}

@@ -194,7 +194,7 @@ def _opened(name: str | None, mkey: int) -> Iterator[tuple[Opened | None, Record
     if name is None:
         yield None, None
         return
-    opened = open_source(name, mkey)
+    opened = open_source(name, mkey or None)
     try:
         with locked(
             None if opened.memory is None else opened.memory.with_name("isolating")

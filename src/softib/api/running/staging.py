@@ -14,7 +14,7 @@ from softib.iba.constants import MgmtClass
 from softib.live.instances import find
 from softib.live.umad_client.abi import ASKS
 from softib.live.umad_client.fabric_port import FabricPort
-from softib.tenants.rehearsal import Stage
+from softib.tenants.attacks.stage import Stage
 
 __all__ = ["staged"]
 

@@ -57,7 +57,7 @@ def _key(context: click.Context, parameter: click.Parameter, value: str) -> int:
     except ValueError:
         key = -1
     if not 0 <= key < 1 << 64:
-        raise click.UsageError(f"--mkey {value}: use a number of 64 bits, for example 0x1122334455667788")
+        raise click.UsageError(f"--mkey (SOFTIB_MKEY) {value}: use a number of 64 bits, for example 0x1122334455667788")
     return key
 
 
@@ -66,6 +66,8 @@ mkey_option = click.option(
     metavar="KEY",
     default="0",
     callback=_key,
+    envvar="SOFTIB_MKEY",
+    show_envvar=True,
     help="Send requests like the manager, with its M_Key; default: like a host without one.",
 )
 rounds_option = click.option(

@@ -79,6 +79,12 @@ from softib.input_files import read_text
     ),
 )
 @click.option(
+    "--managers",
+    type=InputFile(),
+    metavar="FILE",
+    help="With --partitions: PortGUIDs of the managers that read it, one per line (default: the present master).",
+)
+@click.option(
     "--certificate",
     type=InputFile(),
     metavar="FILE",
@@ -103,6 +109,7 @@ def command(
     tenants: str | None,
     partitions: str | None,
     reload: str | None,
+    managers: str | None,
     certificate: str | None,
     client_ca: str | None,
     mkey: int,
@@ -135,12 +142,12 @@ def command(
     }
     with contextlib.suppress(KeyboardInterrupt):
         if tenants is not None:
-            options = softib.TenantOptions(tenants, partitions, reload, certificate, client_ca, mkey)
+            options = softib.TenantOptions(tenants, partitions, reload, managers, certificate, client_ca, mkey)
             softib.serve_tenants(source, options, **shown)
-        elif partitions or reload or certificate or client_ca or mkey:
-            raise InputError("--partitions, --reload, --certificate, --client-ca and --mkey need --tenants DIR")
+        elif partitions or reload or managers or certificate or client_ca:
+            raise InputError("--partitions, --reload, --managers, --certificate and --client-ca need --tenants DIR")
         else:
-            softib.serve(source, steps=Steps(), **shown)
+            softib.serve(source, mkey=mkey, steps=Steps(), **shown)
     return 0
 
 

@@ -3,11 +3,13 @@ Gets that find a live master (as ``sminfo`` sends them)."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from softib.errors import InputError
 from softib.iba.constants import LID_PERMISSIVE, CapMask, Method, MgmtClass, PortState, SmpAttr
 from softib.iba.smp import CLASS_AT, DATA_AT, MadHeader, PortInfo, SMInfo, Smp
 from softib.live.clock import clock_ps
@@ -15,8 +17,25 @@ from softib.mad.batch import MadBatch
 from softib.mad.transactor import Transactor
 from softib.sm.ha.election import SmState
 
-__all__ = ["KeyedWire", "MadWire", "Master", "Pacing", "live_master", "smp_get", "smp_set", "transact"]
+__all__ = [
+    "MKEY_VARIABLE",
+    "NO_ANSWER",
+    "KeyedWire",
+    "MadWire",
+    "Master",
+    "Pacing",
+    "keyed",
+    "live_master",
+    "smp_get",
+    "smp_set",
+    "transact",
+]
 
+MKEY_VARIABLE = "SOFTIB_MKEY"
+"""Environment variable with the M_Key of the subnet's manager, which users of this machine cannot see in a list of
+processes."""
+NO_ANSWER = f"the port's link is down, or it answers only with the M_Key: set {MKEY_VARIABLE}"
+"""Why the port of a wire does not answer."""
 SLOW_PS, FAST_PS = 20 * 10**9, 5 * 10**9
 """A batch that took longer than 20 ms was too large; a batch that took less than 5 ms could have been larger."""
 FIRST, LEAST, MOST = 64, 8, 4096
@@ -49,6 +68,22 @@ class KeyedWire:
     def wait(self, timeout_s: float) -> bool:
         """Wait on ``wire``."""
         return self.wire.wait(timeout_s)
+
+
+def keyed(wire: MadWire, mkey: int | None = None) -> MadWire:
+    """Return ``wire`` with the M_Key of the subnet's manager, or unchanged for 0. None: the key in the environment
+    variable :data:`MKEY_VARIABLE`, if it is set. Raises :class:`InputError` for anything but a number of 64 bits.
+    """
+    where = "mkey"
+    if mkey is None:
+        text, where = os.environ.get(MKEY_VARIABLE, "").strip() or "0", MKEY_VARIABLE
+        try:
+            mkey = int(text, 0)
+        except ValueError:
+            mkey = -1
+    if not 0 <= mkey < 1 << 64:
+        raise InputError(f"{where} is not an M_Key; use a number of 64 bits, for example 0x1122334455667788")
+    return KeyedWire(wire, mkey) if mkey else wire
 
 
 class Pacing:

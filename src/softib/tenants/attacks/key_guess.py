@@ -1,8 +1,8 @@
 """Tries to guess R_Keys (IBA 10.6.3). Contains the programs of the victim and of the attacker in a rehearsal; each runs
 on its host.
 
-    python -m softib.tenants.key_guess serve PORT
-    python -m softib.tenants.key_guess guess ADDRESS PORT
+    python -m softib.tenants.attacks.key_guess serve PORT
+    python -m softib.tenants.attacks.key_guess guess ADDRESS PORT
 
 The victim lets its clients read one region. It has two other regions that its clients must not read: one in the same
 protection domain (a buffer of another client), and one in another domain. The attacker is a client. It knows the

@@ -1,0 +1,1 @@
+"""Attacks by a tenant's host on a twin of a fabric, for rehearsals."""
