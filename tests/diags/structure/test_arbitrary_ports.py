@@ -47,8 +47,9 @@ def findings(fabric: Fabric) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("hosts_in_order", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_healthy_trees_have_no_finding(shape: str, hosts_in_order: bool) -> None:
-    for seed in range(SEEDS // 3):
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, SEEDS), marks=pytest.mark.slow)], ids=("6", "60"))
+def test_healthy_trees_have_no_finding(shape: str, hosts_in_order: bool, seeds: range) -> None:
+    for seed in seeds:
         assert findings(arbitrary(seed, shape, hosts_in_order=hosts_in_order).fabric()) == [], seed
 
 
