@@ -1,4 +1,4 @@
-"""Writes the manual pages from the help of the command line: softib(1), and softib-VERB(1) for each verb.
+"""Writes the manual pages from the help of the command line: softib(1), and softib-COMMAND(1) for each subcommand.
 
 python docs/make_man.py FOLDER
 """
@@ -33,7 +33,7 @@ def escaped(text: str) -> str:
 
 
 def paragraphs(text: str) -> list[str]:
-    """The help of a verb: paragraphs, and blocks after ``\\b`` as they stand."""
+    """The help of a subcommand: paragraphs, and blocks after ``\\b`` as they stand."""
     out = []
     for part in re.split(r"\n\s*\n", text.strip()):
         if part.lstrip().startswith("\b"):
@@ -88,7 +88,7 @@ def command_lines(command: click.Command, context: click.Context) -> list[str]:
 
 
 def verb_page(verb: str) -> str:
-    """softib-VERB(1)."""
+    """softib-COMMAND(1)."""
     top = click.Context(cli, info_name="softib")
     command = cli.get_command(top, verb)
     assert command is not None
@@ -102,10 +102,11 @@ def verb_page(verb: str) -> str:
 
 def main_page() -> str:
     """softib(1): the verbs, SOURCE, exit codes, environment."""
-    lines = [*head("softib", "InfiniBand in software"), ".SH SYNOPSIS", "\\fBsoftib\\fR VERB ... [options]"]
+    lines = [*head("softib", "InfiniBand in software"), ".SH SYNOPSIS", "\\fBsoftib\\fR COMMAND ... [options]"]
     lines += [".SH DESCRIPTION", *paragraphs(cli.help or ""), ".PP"]
     lines += [
-        "SOURCE is a file of any known format (found by its content), a fabric.yaml, either of them compressed, \\- for standard"
+        "SOURCE is a file of any known format (found by its content), a fabric.yaml, either of them compressed, \\- "
+        "for standard"
     ]
     lines += ["input, or the name of a running fabric.", ".SH VERBS"]
     for verb, line in VERBS.items():

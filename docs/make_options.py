@@ -1,4 +1,5 @@
-"""Writes ``docs/options.md``, every option of every verb, from the help of the command line. A test fails when it differs.
+"""Writes ``docs/options.md``, every option of every subcommand, from the help of the command line. A test fails when it
+differs.
 
 python docs/make_options.py
 """

@@ -43,7 +43,7 @@ def test_an_argument_of_another_type_is_one_line_before_any_work(name):
     needed = [p.name for p in parameters.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     for wrong in (set(parameters) & set(JUDGED)) - set(needed):
         for value in (Strange(), b"bytes", 1j, [Strange()]):
-            with pytest.raises(softib.InputError, match=f"^{name}: {wrong} is .*, not ") as raised:
+            with pytest.raises(softib.InputError, match=f"^{name}: {wrong} must be .*, not ") as raised:
                 function(**{n: GIVEN.get(n, "no such thing") for n in needed}, **{wrong: value})
             assert "\n" not in str(raised.value)
 
@@ -51,21 +51,24 @@ def test_an_argument_of_another_type_is_one_line_before_any_work(name):
 @pytest.mark.parametrize(
     "call, says",
     [
-        (lambda: softib.check(TREE, severity=5), "check: severity is text, not 5"),
-        (lambda: softib.check(TREE, plan=5), "check: plan is text, a path or a list of paths, not 5"),
+        (lambda: softib.check(TREE, severity=5), "check: severity must be text, not 5"),
+        (lambda: softib.check(TREE, plan=5), "check: plan must be text, a path or a list of paths, not 5"),
         (lambda: softib.check(TREE, lfts="a\0b"), "check: lfts has a NUL character"),
-        (lambda: softib.simulate(TREE, "shift:1KB", seed=-1), "simulate: seed is at least 0, not -1"),
-        (lambda: softib.simulate(TREE, "shift:1KB", seed=1.5), "simulate: seed is a whole number, not 1.5"),
-        (lambda: softib.simulate(TREE, "shift:1KB", record=5), "simulate: record is a softib.Record or None, not 5"),
-        (lambda: softib.Record(ports=5), "Record: ports is a list of texts, not 5"),
+        (lambda: softib.simulate(TREE, "shift:1KB", seed=-1), "simulate: seed=-1 is negative; use 0 or more"),
+        (lambda: softib.simulate(TREE, "shift:1KB", seed=1.5), "simulate: seed must be a whole number, not 1.5"),
+        (
+            lambda: softib.simulate(TREE, "shift:1KB", record=5),
+            "simulate: record must be a softib.Record or None, not 5",
+        ),
+        (lambda: softib.Record(ports=5), "Record: ports must be a list of texts, not 5"),
         (lambda: softib.simulate(TREE, "shift:1KB", faults=[None]), "fault None: use a line"),
-        (lambda: softib.diagnose(5), "diagnose: observed is a result of softib.observe"),
+        (lambda: softib.diagnose(5), "diagnose: observed must be a result of softib.observe"),
         (lambda: softib.replay(TREE, 5), "replay: program is the path of a trace"),
-        (lambda: softib.check(TREE).at_least(5), "Findings.at_least: severity is text, not 5"),
-        (lambda: TREE.table(None), "Fabric.table: kind is text, not None"),
-        (lambda: TREE.links.column(5), "Table.column: name is text, not 5"),
-        (lambda: softib.route(TREE).path(1, 2), "Routing.path: a is text, not 1"),
-        (lambda: softib.check(TREE, ignore="link-slow"), "check: ignore is a list of texts, not 'link-slow'"),
+        (lambda: softib.check(TREE).at_least(5), "Findings.at_least: severity must be text, not 5"),
+        (lambda: TREE.table(None), "Fabric.table: kind must be text, not None"),
+        (lambda: TREE.links.column(5), "Table.column: name must be text, not 5"),
+        (lambda: softib.route(TREE).path(1, 2), "Routing.path: a must be text, not 1"),
+        (lambda: softib.check(TREE, ignore="link-slow"), "check: ignore must be a list of texts, not 'link-slow'"),
         (lambda: softib.route(TREE).path("a"), "Routing.path(): missing a required argument: 'b'"),
         (lambda: softib.check(TREE, None, 1e-9), "check(): too many positional arguments"),
     ],

@@ -179,7 +179,7 @@ def test_missing_and_foreign_files_are_one_line(tmp_path, monkeypatch):
     assert "not begun" in one_line(command("lab", "2", "--check"))
     assert command("lab", "2").code == 0
     (tmp_path / "lab-02" / "found.ibnetdiscover").unlink()
-    assert "found.ibnetdiscover: this file of laboratory 2 is missing; 'softib lab 2' writes it" in one_line(
+    assert "found.ibnetdiscover: this file of laboratory 2 is missing; run 'softib lab 2' to restore it" in one_line(
         command("lab", "2", "--check")
     )
     assert command("lab", "2").code == 0
@@ -188,7 +188,7 @@ def test_missing_and_foreign_files_are_one_line(tmp_path, monkeypatch):
     (tmp_path / "lab-02" / ANSWERS).write_bytes(b"\0" * 100)
     assert ANSWERS in one_line(command("lab", "2", "--check"))
     (tmp_path / "lab-02" / ".mistakes").write_text("[]")
-    assert "no laboratory 99" in one_line(command("lab", "99"))
+    assert "laboratory 99 does not exist" in one_line(command("lab", "99"))
     with pytest.raises(InputError):
         softib.lab(0)
     with pytest.raises(UnreadableFile):

@@ -111,7 +111,7 @@ JOB = "{pattern: shift, size: 1MB}"
         ),
         ("fabrics: {a: {sourze: %s}}\njobs:\n- {pattern: shift}\n", {}, "w.yaml:1"),
         ("jobs:\n- {pattern: shift, fabric: a}\n", {}, "no fabric of the file named 'a'"),
-        ("jobs:\n- {pattern: shift}\n", {"what_if": "fabrics=one"}, "run on one fabric already"),
+        ("jobs:\n- {pattern: shift}\n", {"what_if": "fabrics=one"}, "already run on one fabric"),
         ("jobs:\n- {pattern: shift}\n", {"what_if": "fabrics=two"}, "one"),
     ],
 )

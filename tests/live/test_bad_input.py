@@ -155,5 +155,5 @@ def test_a_preload_on_a_foreign_architecture(softib, tmp_path):
     os.chmod(tmp_path / "arm", 0o755)
     for options in ([], ["--stock-preload"]) if shutil.which("ibsim") else ([],):
         said = softib("run", *options, "--", str(tmp_path / "arm"), code=2)
-        assert "is a 32-bit ARM program" in said and "it cannot be loaded into it" in said, said
+        assert "is built for 32-bit ARM" in said and "the library cannot be preloaded" in said, said
     assert compiler() is None or "no such program" in softib("run", "--", "./absent", code=2)

@@ -165,7 +165,7 @@ def test_a_member_that_had_the_key_is_waited_for(lab, silent):
 
 
 def test_nothing_is_programmed_before_it_was_read_back(lab, monkeypatch):
-    """The wire into the subnet is lost, and the manager does nothing: a table as read earlier is no proof."""
+    """The connection to the subnet is lost, and the manager does nothing: a table as read earlier is no proof."""
     guid = lab.hosts[2]
     programmer = lab.service.programmer
     idle = lambda state, pkeys=None: None

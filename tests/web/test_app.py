@@ -152,7 +152,7 @@ def test_jobs_colour_what_they_use_and_share(fabric, tmp_path):
     file.write_text("7")
     os.utime(file, (2, 2))
     served.refresh()
-    assert "no jobs in it" in ask("/api/v1/fabric")[1]["problem"]
+    assert "contains no jobs" in ask("/api/v1/fabric")[1]["problem"]
     assert [r["job"] for r in ask("/api/v1/jobs")[1]["rows"]] == ["lone"]
 
 

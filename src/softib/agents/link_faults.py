@@ -179,9 +179,14 @@ class LinkFaults:
         supported = sorted(n for bit, n in LANES_BY_BIT.items() if bit & widths)
         name = self.fabric.port_name(port)
         if lanes is not None and lanes not in supported:
-            raise InputError(f"width {lanes}X: the ends of {name} support {' and '.join(f'{n}X' for n in supported)}")
+            raise InputError(
+                f"width {lanes}X is not possible: the ends of {name} support {' and '.join(f'{n}X' for n in supported)}"
+            )
         if code is not None and code > best:
-            raise InputError(f"speed {SPEED_BY_CODE[code].name}: the ends of {name} reach {SPEED_BY_CODE[best].name}")
+            raise InputError(
+                f"speed {SPEED_BY_CODE[code].name} is too fast: the ends of {name} support at most "
+                f"{SPEED_BY_CODE[best].name}"
+            )
 
     def unlimit(self, port: int, now_ps: int = 0) -> None:
         """Remove the limit that :meth:`limit` set. The link trains again."""
@@ -302,7 +307,7 @@ class LinkFaults:
     def _peer(self, port: int) -> int:
         peer = int(self.fabric.port_peer[port])
         if peer < 0:
-            raise InputError(f"no cable is in {self.fabric.port_name(port)}; use a port with a cable")
+            raise InputError(f"{self.fabric.port_name(port)} has no cable; use a port with a cable")
         return peer
 
     def _ends(self, port: int) -> list[int]:

@@ -61,7 +61,8 @@ class OpticalFaults:
             return
         if not COLDEST_C <= degrees_c <= HOTTEST_C:
             raise InputError(
-                f"{degrees_c:g} is not a temperature of a module; {COLDEST_C:g} to {HOTTEST_C:g} degrees Celsius"
+                f"a module temperature of {degrees_c:g} degrees Celsius is out of range; use {COLDEST_C:g} to "
+                f"{HOTTEST_C:g}"
             )
         self._cool.setdefault(port, now)
         ModuleInfo.temperature.set(image, round(degrees_c * 256) & 0xFFFF)
@@ -89,10 +90,11 @@ class OpticalFaults:
         peer = int(self.fabric.port_peer[port])
         if peer < 0 or not self.fabric.module_info[port].any():
             raise InputError(
-                f"no optical module is in {self.fabric.port_name(port)}; cables with medium AOC, MMF or SMF"
+                f"{self.fabric.port_name(port)} has no optical module; use a port whose cable has medium AOC, MMF or "
+                f"SMF"
             )
         if not (math.isfinite(db) and 0 <= db <= MOST_DB):
-            raise InputError(f"{db:g} dB of light cannot be lost; use 0 to {MOST_DB:g}")
+            raise InputError(f"an optical loss of {db:g} dB is out of range; use 0 to {MOST_DB:g}")
         return peer
 
     @staticmethod

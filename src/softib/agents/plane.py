@@ -116,7 +116,9 @@ class AgentPlane:
         mad = batch.mad
         n = len(mad)
         if mad.shape != (n, MAD_SIZE) or {len(batch.dlid), len(batch.pkey_index), len(batch.sl)} != {n}:
-            raise SoftibBug(f"a batch of {len(batch.dlid)} LIDs and MADs of shape {mad.shape}; must be (n, {MAD_SIZE})")
+            raise SoftibBug(
+                f"a batch of {len(batch.dlid)} LIDs has MADs of shape {mad.shape}; the shape must be (n, {MAD_SIZE})"
+            )
         if mad.dtype != np.uint8 or not mad.flags.c_contiguous or not mad.flags.writeable:
             mad = np.array(mad, np.uint8, order="C")
         if n > len(self._requests.dlid):
@@ -274,6 +276,6 @@ class AgentPlane:
     def _check_sender(self, port: int) -> None:
         f = self.fabric
         if not 0 <= port < f.sizes.ports:
-            raise InputError(f"no port row {port}; this fabric has rows 0 to {f.sizes.ports - 1}")
+            raise InputError(f"port row {port} does not exist; this fabric has rows 0 to {f.sizes.ports - 1}")
         if f.port_num[port] and f.switch_of_node[f.port_node[port]] >= 0:
             raise InputError(f"{f.port_name(port)} cannot send MADs: only port 0 of a switch and CA ports have a QP0")

@@ -64,13 +64,13 @@ def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Additi
     structure = recognise(fabric)
     if structure.kind not in TREES or structure.levels > 3:
         raise InputError(
-            f"this fabric is recognised as {structure.kind} of {counted(structure.levels, 'tier')}; hosts are added to "
-            "trees of one to three tiers. Use softib plan design for the whole size"
+            f"this fabric is recognised as {structure.kind} of {counted(structure.levels, 'tier')}; hosts can be added "
+            f"only to trees of one to three tiers; use softib plan design with the total number of hosts"
         )
     each = adapters or max(1, structure.rails)
     leaves = _leaves(fabric, structure)
     if not leaves:
-        raise InputError("no switch has hosts, so none can be added")
+        raise InputError("no switch has hosts, so softib cannot place new ones; use a fabric with hosts")
     ratio = max([leaf.down / leaf.up for leaf in leaves if leaf.up], default=math.inf)
     ratio = max(1.0, ratio)
     addition = Addition(hosts, each)
@@ -148,8 +148,8 @@ def _new_leaves(
     uplinks = max((leaf.up for leaf in leaves), default=0)
     if uplinks == 0:
         raise InputError(
-            f"{counted(len(names), 'host')} do not fit, and there is no switch above the leaves: "
-            "use softib plan design for the whole size"
+            f"{counted(len(names), 'host')} do not fit, because there is no switch above the leaves; use softib plan "
+            f"design with the total number of hosts"
         )
     slots = min(radix - uplinks, int(uplinks * ratio + 1e-9))
     each, rails = addition.adapters, structure.rails
@@ -225,7 +225,8 @@ def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition)
         _more_tops(stage, fresh, radix, addition)
         addition.notes.append(
             f"the {counted(above, 'switch')} above have {have:,} free ports for {need:,} uplinks: add "
-            f"{addition.tops - tops} beside them, to which {counted(len(addition.moves) - moved, 'cable')} move"
+            f"{addition.tops - tops} switches to that tier, and to them "
+            f"{counted(len(addition.moves) - moved, 'cable')} move"
         )
     for lower in fresh:
         taken = dict.fromkeys(stage.free, 0)
@@ -253,8 +254,8 @@ def _more_tops(stage: _Stage, fresh: list[_Lower], radix: int, addition: Additio
         tops += 1
     if tops > uplinks or count > radix:
         raise InputError(
-            f"{counted(count, 'switch')} with {counted(uplinks, 'uplink')} need another "
-            "tier: use softib plan design for the whole size"
+            f"{counted(count, 'switch')} with {counted(uplinks, 'uplink')} each do not fit below one tier of "
+            f"{radix}-port switches; use softib plan design with the total number of hosts"
         )
     share = uplinks // tops
     new = {f"new-top-{addition.tops + k + 1}": list(range(1, radix + 1)) for k in range(tops - old)}

@@ -234,5 +234,5 @@ def _judged(result: ReadResult, steps: Steps) -> tuple[int, bool]:
     try:
         part = routed(replace(result, format="copy"), None, None, steps).part
     except SoftibError as error:
-        raise type(error)(f"no tables can be computed without these cables: {error}") from None
+        raise type(error)(f"without these cables no forwarding tables can be computed: {error}") from None
     return part.unreachable, not part.deadlock_free

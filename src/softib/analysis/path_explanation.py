@@ -307,13 +307,15 @@ def _judge(f: Fabric, names: list[str], path: Explanation, a: int, b: int) -> No
         )
         path.reasons.append(f"At {hop.node}, {_ports(ports)} on a shortest path too; {why}.")
         path.changes.append(
-            f"Without the cable at {hop.node}[{hop.out_port}] it would leave {hop.node} through port "
+            f"Without the cable at {hop.node}[{hop.out_port}], packets would leave {hop.node} through port "
             f"{ports.replace(', ', ' or ')}."
         )
     if not path.changes:
-        path.changes.append("No other shortest path exists: a failed cable on it means a longer path, or none.")
+        path.changes.append(
+            "No other shortest path exists: if a cable on it fails, packets take a longer path, or have none."
+        )
     if further := further_lids(f, names, a, b, path.dlid):
         path.changes.append(further)
     else:
         path.changes.append("With LMC 1 or more, B would have further LIDs, which the engine spreads over other paths.")
-    path.changes.append("Another engine, or root GUIDs, give other tables.")
+    path.changes.append("Another engine, or a file of root GUIDs, can give other tables.")

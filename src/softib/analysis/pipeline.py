@@ -74,9 +74,9 @@ def build(
     steps: Steps = quietly,
     predicted: bool = True,
 ) -> Report:
-    """Bring up (or read tables), prove, check and predict; ``traffic`` (a matrix) is also
-    predicted. ``guid_files`` are paths by OpenSM's option (``root_guid_file`` ...). ``steps`` is
-    entered with the name of each step.
+    """Build the report of a fabric: route it (or read its forwarding tables), prove the tables, check the fabric and
+    predict its bandwidth. If ``traffic`` is given, predict that matrix as well. ``guid_files`` are paths by OpenSM's
+    option (``root_guid_file`` ...). ``steps`` is entered with the name of each step.
 
     A step that is impossible on this fabric (too many LIDs, no answers) becomes a note of the
     report, not an error. Several files in ``plan`` make one plan. Raises :class:`InputError` for a

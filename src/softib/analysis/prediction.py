@@ -144,7 +144,7 @@ def predict(
         _pairs("bisection", "random pairs between two random halves, both directions", bisection, samples),
         Pattern(
             name="shift",
-            text="every host to the host k places on, for each k",
+            text="every host i sends to host i + k, for each k",
             flows=n,
             permutations=len(shifts.shifts),
             of=n - 1,
@@ -238,7 +238,7 @@ def _all_to_all(network: Network, loads: static.Loads) -> Pattern:
     load = loads.load.astype(np.float64)
     return Pattern(
         name="all-to-all",
-        text="every host to every other at once",
+        text="every host sends to all others at the same time",
         flows=loads.flows,
         permutations=1,
         of=1,
@@ -261,7 +261,7 @@ def _incast(network: Network, order: np.ndarray, rng: np.random.Generator) -> Pa
     load = loads.load.astype(np.float64)
     return Pattern(
         name="incast",
-        text=f"{k} random hosts to one",
+        text=f"{k} random hosts send to one",
         flows=k,
         permutations=1,
         of=1,

@@ -64,8 +64,8 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
     fabric = result.fabric
     if not SwitchInfo.linear_fdb_top.get(fabric.switch_info).any() and (fabric.sizes.switches or not fabric.lid.any()):
         raise PeerError(
-            "no switch has forwarding tables: no subnet manager has run yet (use an engine to route a copy of the "
-            "fabric)"
+            "no switch has forwarding tables, because no subnet manager has run yet; use an engine to route a copy of "
+            "the fabric"
         )
     subnets = managed_subnets(fabric)
     if len(subnets) < 2:
@@ -200,7 +200,8 @@ def _with_lids_of(fabric: Fabric, path: str) -> tuple[Fabric, list[Problem]]:
     lids, unknown = read_lids(path, fabric)
     if not valid.any() and not lids.any() and not fabric.lid.any():
         raise InputError(
-            f"{fabric.source.path}: neither this file nor {path} has LIDs, which tables need; use a file with LIDs"
+            f"{fabric.source.path}: neither this file nor {path} has LIDs, without which tables cannot be read; use a "
+            f"file with LIDs"
         )
     stated, dumped = (subnet_of(fabric)[ports] << 17 | lid[ports].astype(np.int64) for lid in (fabric.lid, lids))
     filled = ports[~valid & (lids[ports] > 0) & ~np.isin(dumped, stated[valid])]

@@ -118,11 +118,11 @@ def _check(function: str, name: str, value: Any, kinds: Sequence[str]) -> None:
         raise InputError(f"{function}: {name} has a NUL character")
     if not kinds or any(_is(value, kind) for kind in kinds):
         if name == "seed" and isinstance(value, Integral) and value < 0:
-            raise InputError(f"{function}: seed is at least 0, not {value}")
+            raise InputError(f"{function}: seed={value} is negative; use 0 or more")
         return
     names = list(dict.fromkeys(KINDS[kind][0] if kind in KINDS else f"a softib.{kind}" for kind in kinds))
     wanted = " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
-    raise InputError(f"{function}: {name} is {wanted}, not {_shown(value)}")
+    raise InputError(f"{function}: {name} must be {wanted}, not {_shown(value)}")
 
 
 def _shown(value: Any) -> str:
@@ -175,8 +175,8 @@ def check_choice(engine: str | None, lfts: str | None, guid_files: Mapping[str, 
     from softib.routing.engine import chain
 
     if engine is not None and lfts is not None:
-        raise InputError("--engine computes tables and --lfts reads them; use one of the two")
+        raise InputError("--engine computes forwarding tables and --lfts reads them from a file; use one of the two")
     if lfts is not None and any(v is not None for v in (guid_files or {}).values()):
-        raise InputError("GUID files are for an engine, and --lfts reads existing tables; use one of the two")
+        raise InputError("GUID files control an engine, but --lfts reads existing tables; use one of the two")
     if engine is not None:
         chain(engine)

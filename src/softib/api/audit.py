@@ -120,7 +120,10 @@ def audit(
     from softib.diags.hardening.rules import judge
 
     if rehearse and (not source or source.startswith("umad:")):
-        raise InputError("a rehearsal attacks a twin; use a fabric's file or a running fabric")
+        raise InputError(
+            "rehearse needs a fabric that softib can copy, because the attacks run on the copy; use a fabric's file or "
+            "a running fabric"
+        )
     if not source and options is None and partitions is None:
         raise InputError("use a running fabric or umad:DEVICE, or a manager's files")
     if not 0 <= mkey < 1 << 64:
@@ -135,7 +138,7 @@ def audit(
         evidence = _read(source, mkey, managers, steps)
         findings += judge(evidence)
     elif managers is not None:
-        raise InputError("--managers is compared with running managers; add a fabric")
+        raise InputError("--managers lists the allowed managers of a fabric, but no fabric is given; add one")
     of_files, not_as_written = _of_files(options, partitions)
     findings += of_files
     unjudged = [*evidence.unread, *not_as_written]
@@ -205,7 +208,8 @@ def _read(source: str, mkey: int, managers: str | os.PathLike[str] | None, steps
     allowed = None if managers is None else frozenset(read_guids(os.fspath(managers)))
     if not is_live(source):
         raise InputError(
-            f"{source}: an audit queries devices; use a running fabric (softib status lists them) or umad:DEVICE"
+            f"{source}: audit sends queries to devices, so it needs a running fabric (softib status lists them) or "
+            f"umad:DEVICE"
         )
     opened = open_source(source)
     try:

@@ -283,14 +283,16 @@ def _path_of(source: Any) -> str:
     kind = type(source).__name__
     if isinstance(source, Fabric):
         raise InputError(
-            f"load takes a path, and {source!r} is already a fabric; pass it directly to check, route, report …"
+            f"load takes a path, but {source!r} is already a fabric; pass it directly to check, route, report …"
         )
     if isinstance(source, dict):
-        raise InputError("load takes a path, not a dict; use softib.generate(KIND, …) for parameters")
+        raise InputError(
+            "load takes a path, not a dict; use softib.generate(KIND, …) to build a fabric from parameters"
+        )
     if isinstance(source, bytes):
-        raise InputError("load takes a path, not bytes; write them to a file, or use the name as text")
+        raise InputError("load takes a path as text, not bytes; if these are the contents, write them to a file")
     if hasattr(source, "read"):
-        raise InputError("load takes a path, not an open file; use its name, or '-' for standard input")
+        raise InputError("load takes a path, not an open file; use the file's name, or '-' for standard input")
     raise InputError(f"load takes the path of a file or the name of a running fabric, not {kind}")
 
 

@@ -64,7 +64,8 @@ class Drawing:
         to = Path(path)
         if to.suffix.lower() not in ("", ".svg"):
             raise InputError(
-                f"{to}: a drawing is SVG; save {to.with_suffix('.svg')} and convert it (rsvg-convert, Inkscape)"
+                f"{to}: drawings can be saved only as SVG; save {to.with_suffix('.svg')} and convert it (rsvg-convert, "
+                f"Inkscape)"
             )
         write_text(to, self._svg)
         return to

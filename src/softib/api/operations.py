@@ -108,8 +108,8 @@ def verify(source: Source, lfts: str | os.PathLike[str] | Tables | None = None, 
         return _routing(from_file(result, os.fspath(lfts), steps), fabric)
     if result.format != RUNNING:
         raise InputError(
-            f"{fabric.source}: a file of this format ({result.format}) holds no forwarding tables; add lfts=FILE, "
-            f"or use softib.route() to compute them"
+            f"{fabric.source}: this format ({result.format}) has no forwarding tables; add lfts=FILE, or use "
+            f"softib.route() to compute them"
         )
     return _routing(routed(result, None, None, steps), fabric)
 
@@ -128,7 +128,8 @@ def _from_function(fabric: Fabric, tables: Tables, steps: Steps) -> Routing:
     wanted = (up.graph.n_switches, up.graph.lft_size)
     if lft.shape != wanted or lft.dtype != np.uint8:
         raise InputError(
-            f"the function returned {lft.dtype}{list(lft.shape)}; forwarding tables here are uint8{list(wanted)}"
+            f"the function returned {lft.dtype}{list(lft.shape)}; it must return forwarding tables as "
+            f"uint8{list(wanted)}"
         )
     judged = judge(up.fabric, up.graph, lft, "own", "computed by a function of the caller")
     return _routing(replace(up, lft=lft, bring_up=None, **judged._asdict()), fabric)

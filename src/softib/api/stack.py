@@ -85,7 +85,7 @@ def stack(
         if doubled := sorted({n for n in listed if listed.count(n) > 1}):
             raise InputError(f"{shown(doubled[0])} is given twice; remove one")
     if bad := next((h for h in ssh if not h or h.startswith("-")), None):
-        raise InputError(f"{shown(bad) or 'an empty name'} is not a host name; use a name for ssh")
+        raise InputError(f"{shown(bad) or 'an empty name'} is not a host name; use a name that ssh accepts")
     rows = read_matrix(matrix)
     began = time.monotonic()
     hosts = [_from_file(n) for n in names]
@@ -164,7 +164,7 @@ def _unpack(archive: Iterable[tarfile.TarInfo], folder: Path) -> None:
             continue
         octets, count = octets + member.size, count + 1
         if octets > MOST_OCTETS or count > MOST_FILES:
-            raise ValueError(f"more than {MOST_FILES:,} files or {MOST_OCTETS >> 20} MiB")
+            raise ValueError(f"it has more than {MOST_FILES:,} files or {MOST_OCTETS >> 20} MiB")
         content = archive.extractfile(member)
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import sys
@@ -27,7 +28,11 @@ __all__ = ["TenantOptions", "serve_tenants"]
 
 SWITCH_S = 0.001
 """Longest time that a computing thread (for example a search of the subnet) holds the interpreter
-while requests wait: each request passes through five threads."""
+while requests wait: each request passes through three threads."""
+COLLECT_EVERY = 5_000
+"""Number of new objects between two garbage collections. A collection stops all threads, for longer the more objects
+are new; :data:`softib.cli.main.GC_EVERY`, for commands that end soon, makes requests wait for 20 ms.
+"""
 ADMIN, PASSWORD_FILE = "admin", "admin-password"
 
 
@@ -82,6 +87,8 @@ def serve_tenants(
     served = prepared(source, token, every, jobs, history, notice, mkey=tenants.mkey)
     with ExitStack() as held:
         service = _service(source, tenants, notice, held)
+        gc.set_threshold(COLLECT_EVERY)
+        gc.freeze()  # collections skip the modules and the stored partitions, which would take 0.1 s each time
         from softib.web.ufm.app import gate_of
 
         if tls is None and not is_loopback(host):
@@ -102,7 +109,7 @@ def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStac
     from softib.tenants.service import TenantService
 
     if not is_live(source):
-        raise InputError(f"{source}: tenants need a running fabric, or umad:DEVICE; 'softib up' runs one")
+        raise InputError(f"{source}: tenants need a running fabric or umad:DEVICE; start a fabric with 'softib up'")
     path = Path(tenants.folder)
     manager = _manager(source, path, tenants)
     held.enter_context(lock_subnet(_subnet_name(source), path))
@@ -154,13 +161,15 @@ def _manager(source: str, folder: Path, tenants: TenantOptions) -> Manager:
     if partitions is not None or reload is not None:
         if partitions is None or not reload:
             raise InputError(
-                "partitions, the manager's file, and reload, the command that makes it read it, go together"
+                "partitions (OpenSM's partition file) and reload (the command that makes OpenSM read it) are needed "
+                "together; give both"
             )
         return FileManager(Path(partitions), reload)
     instance = next((i for i in running() if i.name == source), None)
     if instance is not None and status_of(instance).sm.kind == "internal":
         return InternalManager(instance, folder)
     raise InputError(
-        f"{source}: there is no softib manager; specify OpenSM's file and its reload command, for example "
+        f"{source} has no softib manager; give OpenSM's partition file and the command that makes OpenSM read it, for "
+        f"example "
         f"--partitions /etc/opensm/partitions.conf --reload 'systemctl reload opensm'"
     )

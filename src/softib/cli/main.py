@@ -1,5 +1,5 @@
-"""``softib``: the command line. Each verb is a small file in the folder of its group, and its module loads only when it
-is called.
+"""``softib``: the command line. Each subcommand is a small file in the folder of its group, and its module loads only
+when it is called.
 
 Exit codes: 0 done; 1 negative result; 2 usage error, unreadable input, or unwritable output; 70 a
 bug in softib; 130 after Ctrl-C and 141 after a closed output pipe, as for any program.
@@ -84,8 +84,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "completion": "shell completion of verbs, options, files, fabrics and nodes",
     },
 }
-"""Group → verb → its line in ``softib --help``. The code of a verb is ``softib.cli.<group>.<verb>:command``, or in a
-module of :data:`TOGETHER`. The name of a group's folder is the last word of the group.
+"""Group → subcommand → its line in ``softib --help``. The code of a subcommand is
+``softib.cli.<group>.<verb>:command``, or in a module of :data:`TOGETHER`. The name of a group's folder is the last word
+of the group.
 """
 TOGETHER = {
     "advise": "plan",
@@ -102,7 +103,7 @@ MODULES = {
     for group, verbs in GROUPS.items()
     for verb in verbs
 }
-"""Verb → its module."""
+"""Subcommand → its module."""
 SYNONYMS = {
     name: verb
     for verb, names in {
@@ -133,7 +134,7 @@ SYNONYMS = {
     }.items()
     for name in names.split()
 }
-"""Command of another tool → the verb that an error suggests in its place."""
+"""Command of another tool → the subcommand that an error suggests in its place."""
 PROGRAMS = {"perfquery", "saquery", "smpquery", "sminfo", "smpdump", "vendstat", "osmtest", "rping", "ucx_perftest"}
 """Programs for InfiniBand whose names do not begin with ib."""
 
@@ -150,7 +151,7 @@ class VerbGroup(click.Group):
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the verb's module."""
+        """Import the subcommand's module."""
         if cmd_name not in VERBS:
             return None
         module = importlib.import_module(MODULES[cmd_name])
@@ -164,7 +165,7 @@ class VerbGroup(click.Group):
                 formatter.write_dl(list(verbs.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb. Convert an interrupt to :class:`click.Abort`, because click prints an empty line for
+        """Run the subcommand. Convert an interrupt to :class:`click.Abort`, because click prints an empty line for
         :class:`KeyboardInterrupt`.
         """
         try:
@@ -182,7 +183,7 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Treat ``help VERB`` as ``VERB --help``. If the verb is misspelt or a command of another tool, raise an error
+        """Treat ``help COMMAND`` as ``COMMAND --help``. If it is misspelt or a command of another tool, raise an error
         that suggests verbs.
         """
         from softib.errors import nearest

@@ -1,7 +1,6 @@
 """Communication management MADs (IBA 12.6), declared once. All fields begin at byte 24 of the MAD.
 
-Bytes after the fields that the specification names (GIDs, private data) are declared as byte
-arrays.
+GIDs, private data and the alternate path are declared as byte arrays.
 """
 
 from __future__ import annotations

@@ -221,9 +221,8 @@ def _parts(path: Path, take: Callable[[int, int], Octets]) -> tuple[np.ndarray, 
 
 
 def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) -> Octets:
-    """Return the second file. It is opened through the daemon's descriptor if its pid is visible
-    here; otherwise the daemon sends it, because in another container the pid belongs to another
-    process."""
+    """Return the second file. If the daemon is in the same PID namespace, open the file through /proc/PID/fd. Otherwise
+    (another container, where this PID is another process) receive the descriptor from the daemon."""
     pid, size = int(header["pid"]), int(header["lazy_size"])
     link = descriptor_path(pid, int(header["lazy_fd"]))
     with contextlib.suppress(OSError):

@@ -59,7 +59,7 @@ class ForwardedRequests:
         return None if first is None else first.deadline_ps
 
     def take_expired(self, now_ps: int) -> list[Forwarded]:
-        """Remove and return the requests whose time is over."""
+        """Remove and return the requests that have timed out."""
         taken = []
         for tid, forwarded in list(self._by_tid.items()):
             if forwarded.deadline_ps > now_ps:

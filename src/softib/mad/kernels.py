@@ -105,7 +105,7 @@ def match(mads, first, n, t, rows, refused, left):
 
     ``rows[r]`` int64 becomes the row of the request that ``mads[r]`` answers, -1 if there is none. This row is TID -
     ``first``; requests are in the first ``n`` rows of ``t`` (:data:`~softib.mad.outstanding.RequestColumns`).
-    ``refused[r]`` becomes whether the answer has a bad status.
+    ``refused[r]`` is set to True if the response has an error status.
 
     An answer has the response bit, the TID of a request that was sent and is not finished, and the
     class and attribute of this request. If a request has two answers, the first is used. A "busy"

@@ -57,7 +57,7 @@ def table_of(one: Interval, now: int) -> pyarrow.Table:
 
 
 def interval_of(columns: dict[str, Any], part: slice) -> Interval:
-    """Return the interval in rows ``part`` of the columns of :func:`table_of`."""
+    """Return the :class:`Interval` stored in the rows ``part``. ``columns`` are those that :func:`table_of` writes."""
 
     def plain(name: str) -> np.ndarray:
         return np.asarray(columns[name][part.start : part.stop].to_numpy(zero_copy_only=False))

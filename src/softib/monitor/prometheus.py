@@ -85,8 +85,8 @@ class Scrapes:
         readings = sum(len(times) * len(self._keys[target]) for target, times in self._found.items())
         if readings > MOST_READINGS or len(self._found) > MOST_TARGETS:
             raise PeerError(
-                f"{url}: {len(self._found):,} exporters with {readings:,} readings of ports; use a shorter time, or "
-                f"fewer exporters"
+                f"{url}: too much data: {len(self._found):,} exporters (at most {MOST_TARGETS:,}) and {readings:,} "
+                f"readings (at most {MOST_READINGS:,}); use a shorter time range, or select fewer exporters"
             )
 
     @property

@@ -328,8 +328,8 @@ def received(program, busy, host, i, now, took):
 @kernel
 def arrive(program, pairs, costs, queue, busy, i, now):
     """Handle the arrival of message i at its receiver's adapter. The adapter receives messages one after another, but
-    interleaves messages of a single packet; messages of a queue pair stay in order. Return when the send ended, or -1
-    if it ended earlier."""
+    interleaves messages of a single packet; messages of a queue pair stay in order. Return the time at which this
+    arrival completes the send; -1 if the send was already complete (eager, unacknowledged)."""
     k, r = program.pair[i], program.receive[i]
     host, took = pairs.host_to[k], on_wire(pairs, k, program.size[i])
     there = received(program, busy, host, i, now, took)

@@ -143,7 +143,7 @@ class Messages:
 
     @property
     def wait_ps(self) -> np.ndarray:
-        """Return the time in ps between the last dependency of each row and its begin."""
+        """Return how long each row waits after its last dependency before it starts (ps)."""
         return np.where(self.computes, 0, self.delay_ps)
 
     def check(self, ends: int) -> None:

@@ -152,8 +152,8 @@ class Outcome:
         return bool((self.completed_ps >= 0).all())
 
     def gbps(self, size: np.ndarray) -> np.ndarray:
-        """Return the rate of each message of ``size`` bytes from its begin to its arrival
-        (float64; 0 if it did not arrive)."""
+        """Return the rate of each message of ``size`` bytes from its start to its arrival (float64; 0 if it did not
+        arrive)."""
         took = (self.arrived_ps - self.began_ps).astype(np.float64)
         ok = (self.arrived_ps >= 0) & (took > 0)
         return np.divide(size * 8e3, took, out=np.zeros(len(took)), where=ok)

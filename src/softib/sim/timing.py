@@ -30,7 +30,7 @@ ICRC, VCRC."""
 class Timing:
     """Times of messages in ps, int64 by message ("its" is the message's).
 
-    * ``request_ps``: from its begin until a READ's data begins to leave (0 for all others).
+    * ``request_ps``: from its start until a READ's data begins to leave (0 for all others).
     * ``forth_ps``: from the departure of its last byte at the link's rate to the arrival in memory, the sum of all
       delays except queues.
     * ``answer_ps``: from the arrival until the sender's completion (negative if that is earlier).
@@ -38,7 +38,7 @@ class Timing:
       full rate.
     * ``memory_ps``: the part of ``forth_ps`` for the last packet into memory.
     * ``behind_ps``: ``memory_ps`` of a last packet that follows another packet, at the full rate.
-    * ``lead_ps``: from its begin until its first byte, or a READ's request, leaves the adapter.
+    * ``lead_ps``: from its start until its first byte, or a READ's request, leaves the adapter.
     * ``ramped`` bool: the message ends before the ramp does.
     """
 

@@ -103,8 +103,8 @@ class SaManager:
     # -- mastership --
 
     def restore(self, copy: SaRecords, config: SmConfig) -> None:
-        """Restore the records of the previous master. Groups of partitions are kept if partitions
-        of ``config`` have them."""
+        """Restore the records of the previous master. A restored multicast group outlives its last member only if a
+        partition in ``config`` defines it."""
         self.close()
         self.config = config
         for group in copy.groups:

@@ -121,7 +121,7 @@ class OpenRevisions:
         return pkey in self._released
 
     def leaving(self) -> set[int]:
-        """Return the P_Keys that members left, if the table of such a member was not read since."""
+        """Return the P_Keys that former members may still have: their tables have not been read since they left."""
         with self._lock:
             changes = [*self.judged, *self._waiting.values(), *(one for one, _ in self.pending.values())]
         return {pkey for one in changes for pkey, _ in one.left}

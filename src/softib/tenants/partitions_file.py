@@ -154,16 +154,22 @@ def _choose(p: SmPartition, present: list[int], stated: Mapping[int, str], file:
     """
     if len(present) > 1:
         keys = ", ".join(f"{pkey:#x}" for pkey in present[:4])
-        raise Refused(f"{file}: {p.name} has no P_Key, and {keys} have that name; give it the P_Key that it means")
+        raise Refused(
+            f"{file}: partition {p.name} has no P_Key, and several partitions in the subnet have that name ({keys}); "
+            f"set its P_Key in the file"
+        )
     if not present:
         return f"{file}: {p.name or 'a partition'} has no P_Key; it gets {p.pkey:#x}"
     (p.pkey,) = present
     if p.pkey in stated:
         raise Refused(
-            f"{file}: {p.name} has no P_Key, and is {p.pkey:#x} here, which the file gives to "
-            f"{stated[p.pkey] or 'another partition'}; give both a P_Key"
+            f"{file}: partition {p.name} has no P_Key; in the subnet it has {p.pkey:#x}, but the file gives "
+            f"{p.pkey:#x} to {stated[p.pkey] or 'another partition'}; set the P_Key of both in the file"
         )
-    return f"{file}: {p.name} has no P_Key; it is {p.pkey:#x}, which has that name"
+    return (
+        f"{file}: partition {p.name} has no P_Key; it gets {p.pkey:#x}, the P_Key of the partition with that name in "
+        f"the subnet"
+    )
 
 
 _NOT_KEPT = {"qkey": "Q_Key", "tclass": "TClass", "flow_label": "FlowLabel"}

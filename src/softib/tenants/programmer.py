@@ -33,10 +33,12 @@ __all__ = ["Hooks", "Programmer"]
 
 LOG = logging.getLogger("softib.tenants")
 FIRST_LOOK_S, LOOK_S = 0.02, 0.2
-BATCH_S = 0.02
-"""Minimum time between the starts of two batches: a batch of one change costs as much as a batch of ten."""
+BATCH_S = 0.05
+"""Minimum time between the starts of two batches: a batch of one change costs as much as a batch of ten, and both delay
+requests.
+"""
 RETRY_S = 5.0
-"""Time after which a manager, or a wire into the subnet, is tried again after a failure."""
+"""Time between a failure of the manager or of the connection to the subnet and the next try."""
 APPEAR_S = 2.0
 """Interval between searches of the subnet for members that did not answer; it is longer if a search takes long
 (:data:`SHARE`).
@@ -114,7 +116,7 @@ class Programmer:
         self._thread.start()
 
     def call(self, task: Callable[[], object]) -> None:
-        """Run ``task`` in the programmer's thread, which owns the wire into the subnet, and wait."""
+        """Run ``task`` in the programmer's thread, which owns the connection to the subnet, and wait."""
         over, failed = threading.Event(), list[BaseException]()
 
         def run() -> None:

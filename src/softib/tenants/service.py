@@ -231,7 +231,7 @@ class TenantService:
 
     @contextmanager
     def wire(self) -> Iterator[MadWire]:
-        """Return another wire into the subnet, separate from the programmer's."""
+        """Return another connection to the subnet, separate from the programmer's."""
         try:
             opened = self._open_wire()
         except InputError:

@@ -26,11 +26,11 @@ __all__ = ["Held", "Port", "SubnetView", "partitions_of"]
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An end port that answered discovery: of a host, of a ``router``, or port 0 of a ``switch``, whose P_Key table
-    is its own (IBA 14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch port
-    in front of it if that enforces partitions (else -1). ``entries``: the
-    smaller of both tables. ``lid``, ``mtu`` (code) from its PortInfo. ``vport``: row of a virtual port on it, -1 for
-    the port itself. ``shared``: the port has virtual ports, whose P_Keys are also in the switch port's table."""
+    """An end port that answered discovery: a host port, a port of a ``router``, or port 0 of a ``switch``. Port 0 has
+    its own P_Key table (IBA 14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch
+    port in front of it if that enforces partitions (else -1). ``entries``: the smaller of both tables. ``lid``, ``mtu``
+    (code) from its PortInfo. ``vport``: row of a virtual port on it, -1 for the port itself. ``shared``: the port has
+    virtual ports, whose P_Keys are also in the switch port's table."""
 
     guid: int
     name: str
@@ -67,8 +67,8 @@ class Held:
 
 
 class SubnetView:
-    """``open_wire`` opens the wire into the subnet; it is opened again after a failure. ``ports`` and ``tables`` are
-    replaced as a whole, so other threads may read them."""
+    """``open_wire`` opens the connection to the subnet, again after each failure. ``ports`` and ``tables`` are replaced
+    as a whole, so other threads may read them."""
 
     def __init__(self, open_wire: Callable[[], Opened]):
         self._open = open_wire
@@ -202,13 +202,13 @@ class SubnetView:
                 )
 
     def read(self, guids: Iterable[int]) -> dict[int, Held]:
-        """Read the tables of these ports; the old tables of ports that do not answer are dropped.
-        Raises :class:`PeerError` if the wire into the subnet is lost."""
+        """Read the tables of these ports; the old tables of ports that do not answer are dropped. Raises
+        :class:`PeerError` if the connection to the subnet is lost."""
         ports = [self.ports[g] for g in guids if g in self.ports]
         if not ports:
             return {}
         if self._reader is None:
-            raise PeerError("the wire into the subnet was lost; its ports are searched again")
+            raise PeerError("the connection to the subnet was lost; discovery starts again")
         rows = {r for p in ports for r in (p.row if p.vport < 0 else -1, p.leaf) if r >= 0}
         virtual = [p.vport for p in ports if p.vport >= 0]
         try:
@@ -267,7 +267,7 @@ class SubnetView:
         self._remember({g: h for g, h in other.tables.items() if g not in newer})
 
     def close(self) -> None:
-        """Close the wire into the subnet; the next discovery opens it again."""
+        """Close the connection to the subnet; the next discovery opens it again."""
         if self._opened is not None:
             self._opened.close()
         self._opened = self._reader = None

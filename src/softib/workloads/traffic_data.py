@@ -45,8 +45,8 @@ class TrafficData:
             n = len(self.square)
             if n != len(names):
                 raise InputError(
-                    f"{NAME}: an array of {n:,} by {n:,} for {counted(len(names), 'host port')}; use a row and a "
-                    f"column for each, or names"
+                    f"{NAME}: the array is {n:,} by {n:,}, but the fabric has {counted(len(names), 'host port')}; use "
+                    f"a row and a column for each host port, or rows of (source, destination, bytes) with host names"
                 )
             for s, d in np.argwhere(self.square > 0).tolist():
                 flows.add([s], [d], float(self.square[s, d]))

@@ -55,7 +55,7 @@ def test_a_fabric_without_the_ends_of_the_log_is_not_accused(tmp_path):
     )
     result = softib.why(path, fabric=tree)
     assert not any(c.where for c in result.causes)
-    assert any("no end that the logs name is in this fabric" in n for n in result.notes)
+    assert any("no port that the logs name is in this fabric" in n for n in result.notes)
     assert result.causes[0].probability < 0.5
 
 
@@ -86,7 +86,7 @@ def test_the_hosts_of_a_job_leave_out_the_errors_of_another_in_its_log(tmp_path)
             "retry-exceeded",
             "receiver-not-ready",
         )
-        assert "1 error of other hosts than the job's is left out" in mine.notes and len(mine.symptoms) == 1
+        assert "1 error of hosts outside the job is left out" in mine.notes and len(mine.symptoms) == 1
     assert mine.causes[0].code != "receiver-not-ready"
 
 
@@ -97,5 +97,8 @@ def test_connections_of_one_log_that_its_errors_do_not_name_are_said(tmp_path):
     )
     (tmp_path / "job.log").write_text(text + "SLURM_JOB_ID=7\nSLURM_JOB_ID=8\n Failed status 12: wr_id 0 syndrom 0x0\n")
     notes = explain_failure(read_logs([tmp_path / "job.log"]), None, None).notes
-    assert "2 connections, and errors that name none: if they are of several jobs, use the log of each alone" in notes
-    assert "the logs are of jobs 7, 8: use --hosts with the hosts of one job" in notes
+    assert (
+        "2 connections, and errors without a connection: if they belong to several jobs, use the log of each job separately"
+        in notes
+    )
+    assert "the logs belong to several jobs, 7, 8; use --hosts with the hosts of one job" in notes

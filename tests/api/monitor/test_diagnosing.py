@@ -273,7 +273,7 @@ def test_a_time_that_is_none_is_unknown(number: Any) -> None:
             '{"jobs": [], "errors": [{"description": "Unable to contact\\nslurm controller", "error_number": 1}]}',
             "Unable to contact slurm controller",
         ),
-        ('{"kind": "List", "items": [{"kind": "Job", "metadata": {"name": "x"}}]}', "no pods in it, but Job"),
+        ('{"kind": "List", "items": [{"kind": "Job", "metadata": {"name": "x"}}]}', "contains Job instead of pods"),
         ('{"jobs": [{"nodes": "n[' + "9" * 5000 + '-7]"}]}', "digits"),
         ("[" * 100_000, "jobs.yaml"),
         ('{"a": ' * 50_000, "jobs.yaml"),

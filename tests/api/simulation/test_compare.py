@@ -136,7 +136,7 @@ def test_a_network_that_is_none_is_one_line(networks, said):
 
 
 def test_barriers_have_no_messages_to_compare():
-    with pytest.raises(InputError, match="leave barrier out"):
+    with pytest.raises(InputError, match="leave out barrier"):
         softib.compare(tree(), "all-to-all:1KB,barrier=yes", networks=["HDR"], layer="fluid")
 
 

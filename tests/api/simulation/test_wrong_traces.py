@@ -28,7 +28,7 @@ def test_a_trace_that_is_named_wrongly(tmp_path, workload, said):
 
 @pytest.mark.parametrize("workload", ["all-to-all:1MB", "mpi-barrier,ranks=4", "latency:8"])
 def test_the_loggops_layer_takes_no_pattern(workload):
-    with pytest.raises(InputError, match="is not a trace; the loggops layer runs programs"):
+    with pytest.raises(InputError, match="is not a trace; with the loggops layer, use a trace"):
         softib.replay(softib.generate("fat-tree", radix=4, levels=2), workload)
 
 

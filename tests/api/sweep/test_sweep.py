@@ -135,7 +135,7 @@ def test_what_one_point_cannot_run_is_in_its_row(tree):
         ({"parameters": {"engine": ["upd"]}}, "updn"),
         ({"parameters": {"network": ["roec"]}}, "roce"),
         ({"parameters": {"layer": ["liquid"]}}, "fluid"),
-        ({"parameters": [1]}, "names with lists"),
+        ({"parameters": [1]}, "must map names to lists"),
         ({"seed": 1}, "did you mean seeds"),
         ({"seeds": 0}, "use a number"),
         ({"seeds": [1, 1]}, "different seeds"),

@@ -140,7 +140,7 @@ TWO = {8: 30.0, 1024: 31.0}
     (log_of(law()), ("--workload", "mpi-latency"), "the workload is mpi-latency"),
     (log_of(law(), unit="ms"), (), "times in (ms)"),
     (log_of(law(), gpu="NVIDIA GeForce RTX 3090"), (), "'NVIDIA GeForce RTX 3090' is not described"),
-    (HEAD + "".join(f"{s} {s} float sum -1 {t:.2f} {s / t / 1e3:.2f} {s / t / 533:.2f} 0 {t:.2f} 1.00 1.00 0\n" for s, t in law().items()), (), "lists no devices"),
+    (HEAD + "".join(f"{s} {s} float sum -1 {t:.2f} {s / t / 1e3:.2f} {s / t / 533:.2f} 0 {t:.2f} 1.00 1.00 0\n" for s, t in law().items()), (), "does not list devices"),
     ("# OSU MPI Latency Test v7.3\n# Size  Avg Latency(ms)\n8 1.5\n", ("--source", "pair"), "has us"),
     ("# OSU MPI Latency Test v7.3\n# Size  Avg Latency(us)\n8 1.5\n", (), "add --source"),
     ("# OSU MPI Latency Test v7.3\n# Size  Avg Latency(us)\n8 1.5\n16 1.6\n", ("--source", "pair"), "2 rows for 1 constant"),

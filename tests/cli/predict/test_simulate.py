@@ -186,10 +186,10 @@ def test_attributes_of_queue_pairs(tree):
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (("--timeout", "10"), "only the packet layer has timeouts; add --layer packet"),
-        (("--layer", "packet", "--timeout", "3", "--network", "tcp"), "tcp has no queue pairs"),
+        (("--timeout", "10"), "needs the packet layer, the only one with timeouts; add --layer packet"),
+        (("--layer", "packet", "--timeout", "3", "--network", "tcp"), "tcp, which has no queue pairs"),
         (("--layer", "packet", "--timeout", "32"), "use 1 to 31"),
-        (("--layer", "static", "--rnr-retry", "3"), "only the packet layer has timeouts"),
+        (("--layer", "static", "--rnr-retry", "3"), "needs the packet layer"),
     ],
 )
 def test_attributes_that_cannot_be_are_one_line(tree, given, why):

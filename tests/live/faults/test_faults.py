@@ -157,7 +157,7 @@ def test_light_that_is_missing_comes_back_when_it_is_cleared():
     assert rate[a] == 1e-6 and rate[b] == pytest.approx(1e-6)  # the laser is 3 dB weaker still
     controller.do({"kind": "clear", "where": name})
     assert (f.module_info == modules).all() and not rate.any() and not f.port_loss.any()
-    with pytest.raises(InputError, match="dB of light that are lost, from 0 to 40"):
+    with pytest.raises(InputError, match="optical loss in dB, from 0 to 40"):
         controller.do({"kind": "weak-laser", "where": name, "db": 41})
 
 

@@ -147,7 +147,7 @@ def test_credentials_are_the_first_line_of_a_file(tmp_path):
             UfmList.from_file(None, "https://ufm", str(path))
     path.write_text("admin:secret\nmore\n")
     assert UfmList.from_file(None, "https://ufm", str(path)).credentials == "admin:secret"
-    with pytest.raises(softib.InputError, match="name it as source"):
+    with pytest.raises(softib.InputError, match="use it as source"):
         softib.isolate(None, None, ufm=("https://ufm", path))
 
 

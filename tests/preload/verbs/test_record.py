@@ -147,7 +147,7 @@ def test_four_ranks_of_openmpi_record_together(apps, stock):
 
 def test_what_cannot_be_recorded_is_one_line(apps, tmp_path):
     for arguments, line in (
-        (("--record", "x.txt"), "x.txt: a recording is written as text"),
+        (("--record", "x.txt"), "x.txt: the suffix of a recording must be"),
         (("--record", "/nowhere/x.goal"), "there is no folder /nowhere"),
         (("--record", "x.goal", "--stock-preload"), "leave out --stock-preload"),
     ):

@@ -96,9 +96,12 @@ def test_the_fabric_file_says_it_and_an_argument_is_before_it(tmp_path):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"pcie": "gen4"}, "pcie 'gen4' of hosts: use for example gen4x16"),
-        ({"program_ns": "soon"}, "program_ns 'soon' of hosts: use a number above 0"),
-        ({"post_ns": 0}, "post_ns 0 of hosts"),
+        (
+            {"pcie": "gen4"},
+            "hosts: pcie 'gen4' is not a PCIe link; use gen1 to gen6 with x1 to x32, for example gen4x16",
+        ),
+        ({"program_ns": "soon"}, "hosts: program_ns 'soon' is out of range; use a number above 0"),
+        ({"post_ns": 0}, "hosts: post_ns 0 is out of range"),
         ({"pci": "gen4x16"}, "did you mean pcie"),
     ],
 )

@@ -247,7 +247,7 @@ HOSTILE = {
         "ncclAllReduce", 5, 10, 9, 5, 1000, 0
     ),
     "peer 9 of 8 ranks": lambda r: r.nccl("ncclSend", 5, 10, 9, WORLD, 1000, 9),
-    "does not have the begin": lambda r: r.nccl("ncclReduceScatter", 5, 10, 9, 1234, 1000, 0),
+    "does not contain the initialisation": lambda r: r.nccl("ncclReduceScatter", 5, 10, 9, 1234, 1000, 0),
     "has no NCCL communicator ID": lambda r: (
         r.held.execute("DELETE FROM NVTX_PAYLOAD_SCHEMA_ENTRIES WHERE schemaId = 3 AND idx = 0"),
         r.nccl("ncclAllGather", 5, 10, 9, WORLD, 1000),

@@ -130,7 +130,8 @@ def read_baseline(path: str | os.PathLike[str]) -> BaselineRecord:
         raise UnreadableFile(f"{shown}: not a baseline; use a file written by softib baseline record")
     if stated[KEY] != VERSION:
         raise UnreadableFile(
-            f"{shown}: a baseline of version {stated[KEY]!r}, this softib reads {VERSION}; record a new one"
+            f"{shown}: the baseline has version {stated[KEY]!r}, but this softib reads version {VERSION}; record a new "
+            f"one"
         )
     try:
         return BaselineRecord(
@@ -143,7 +144,7 @@ def read_baseline(path: str | os.PathLike[str]) -> BaselineRecord:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnreadableFile(
-            f"{shown}: a damaged baseline ({type(error).__name__}: {error}); record a new one"
+            f"{shown}: the baseline is damaged ({type(error).__name__}: {error}); record a new one"
         ) from None
 
 

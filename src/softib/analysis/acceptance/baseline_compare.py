@@ -92,8 +92,8 @@ def _same_fabric(a: BaselineRecord, b: BaselineRecord) -> None:
         same, of, kind = len(hosts[0] & hosts[1]), min(map(len, hosts)), "hosts"
     if same < SAME_LEAST * of:
         raise InputError(
-            f"{a.name} and {b.name} belong to different fabrics: {same} of {of} {kind} are in both; compare baselines "
-            f"of one fabric"
+            f"{a.name} and {b.name} are of different fabrics: only {same} of {of} {kind} are in both; compare "
+            f"baselines of the same fabric"
         )
 
 

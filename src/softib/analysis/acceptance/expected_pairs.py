@@ -17,7 +17,8 @@ from softib.diags.acceptance.tomography import Parts
 from softib.fabric.identity import models
 from softib.fabric.model import Fabric
 from softib.sim.messages import messages
-from softib.sim.paths import Plane, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import Plane
 
 __all__ = ["KINDS", "Expectation", "FabricParts", "Kind", "Part", "Paths", "parts_of", "usual_gbps"]
 
@@ -149,8 +150,8 @@ def usual_gbps(fabric: Fabric, gbps: np.ndarray) -> np.ndarray:
 
 
 class Expectation:
-    """Expected values on ``fabric``, which has LIDs and tables. ``row``: the fabric's end port of
-    each of the acceptance's ends."""
+    """Expected values on ``fabric``, which has LIDs and tables. ``row``: the fabric's end port of each row of
+    :class:`Ends`."""
 
     def __init__(self, fabric: Fabric, row: np.ndarray, path_sl: np.ndarray | None = None):
         self.fabric, self.row = fabric, row
@@ -162,8 +163,7 @@ class Expectation:
         return usual_gbps(self.fabric, self.plane.gbps)
 
     def paths(self, source: np.ndarray, target: np.ndarray) -> Paths:
-        """Return the paths of data from ``source`` to ``target`` (rows of the acceptance's ends)
-        through the forwarding tables."""
+        """Return the paths of data from ``source`` to ``target`` (rows of ``Ends``) through the forwarding tables."""
         m = messages(self.row[source], self.row[target], 1)
         laid = self.plane.lay(m)
         return Paths(laid.first, np.asarray(laid.port >> 4, np.int64)[laid.channel])

@@ -33,10 +33,9 @@ SPEED_FIELDS = (
 def latency_under_load_us(
     e: Expectation, source: np.ndarray, target: np.ndarray, part: np.ndarray, size: int
 ) -> np.ndarray:
-    """Return half the round-trip time of ``size`` bytes in microseconds for each pair (float64; NaN
-    without a path): the median of :data:`PROBES` messages in each direction. ``source`` and
-    ``target`` are rows of the acceptance's ends. The pairs of a ``part`` are measured while the
-    other parts send the load."""
+    """Return half the round-trip time of ``size`` bytes in microseconds for each pair (float64; NaN without a path):
+    the median of :data:`PROBES` messages in each direction. ``source`` and ``target`` are row numbers in :class:`Ends`,
+    the measured ports of ``e``. The pairs of a ``part`` are measured while the other parts send the load."""
     out = e.latency_us(source, target, size)
     fabric = _as_built(e)
     for number in np.unique(part).tolist():

@@ -90,8 +90,8 @@ def ends_of_fabric(fabric: Fabric, graph: SwitchGraph, hosts: Sequence[str] | No
 
 
 def ends_of_hosts(hosts: Sequence[str], devices: Sequence[str] = ()) -> Ends:
-    """Return the ends of hosts that are known only by name, each with the adapters ``devices``; without ``devices``,
-    with its first adapter."""
+    """Return the ports to measure when no fabric is given: one per host and adapter in ``devices`` (default: the first
+    adapter of each host)."""
     rows = [(h, d, r) for h in hosts for r, d in enumerate(devices or [""])]
     none = np.zeros(len(rows), np.int32)
     names = tuple(h for h, _, _ in rows)

@@ -51,7 +51,9 @@ class Simulated:
             hosts=self.hosts,
         )
         if not run.ok:
-            raise InputError(f"{job.pattern_name} of {job.size:,} bytes did not complete; softib simulate says why")
+            raise InputError(
+                f"{job.pattern_name} of {job.size:,} bytes did not complete; run it with softib simulate to see why"
+            )
         return run.outcome.end_ps / 1e6
 
 

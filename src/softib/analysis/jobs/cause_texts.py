@@ -94,8 +94,10 @@ def _evidence(
     h: Hypothesis, site: Site | None, readings: Readings | None, facts: Facts, events: list[Event]
 ) -> list[str]:
     out = []
+    if facts.symptom == "completed" and h.cause.code == "nothing":
+        out.append("the logs have the line with which a program ends normally")
     if events and (p := h.cause.symptoms.get(facts.symptom)):
-        out.append(f"{SYMPTOMS[facts.symptom]}: expected of it in {p:.0%} of cases")
+        out.append(f"{SYMPTOMS[facts.symptom]}: {p:.0%} of such faults show it")
     out += [
         f"{_FEATURES[n][0] if there else _FEATURES[n][1]}"
         for n, there in facts.features.items()
@@ -154,11 +156,11 @@ def _reading(site: Site, readings: Readings, port: int) -> str:
     if readings.errors[port] > 0:
         parts.append(f"{int(readings.errors[port]):,} damaged packets or symbols received")
     if readings.waits[port] == 1:
-        parts.append("waited for credits, or dropped what waited")
+        parts.append("packets waited for credits or were dropped while waiting")
     if readings.silent[port] == 1:
         parts.append("stopped answering")
     if not parts and readings.ever and (total := readings.ever["falls"][port] + readings.ever["errors"][port]) > 0:
-        parts.append(f"{int(total)} falls and errors since the counters were cleared")
+        parts.append(f"{int(total)} link failures and errors since the counters were cleared")
     return f"{site.name(port)}: {', '.join(parts)}" if parts else ""
 
 

@@ -38,7 +38,7 @@ REPORTS = {
     "partition-violation": "",
 }
 """Symptoms that kernels and managers report instead of the job → state of the port that they name."""
-SECONDARY = ("process-died", "tcp-used")
+SECONDARY = ("process-died", "tcp-used", "no-result")
 ABORTS = ("6", "SIGABRT", "Aborted", "134", "15", "SIGTERM", "143")
 NETWORK = ("retry-exceeded", "receiver-not-ready", "remote-access", "invalid-request", "connect-failed", "flushed")
 NAMING = ("node-failed", "device-fatal")
@@ -50,18 +50,26 @@ ALIVE = (*NETWORK, "peer-lost", "collective-timeout", "aborted", "receive-timeou
 def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
     """Return the time span that is analysed; None if the log gives no time."""
     if at_s is not None:
-        return Window(at_s - BEFORE_S, at_s + AFTER_S, "given")
+        return Window(at_s - BEFORE_S, at_s + AFTER_S, "given", failed_s=at_s)
     times = [t for e in log.events for t in (e.first_s, e.last_s) if t is not None]
     before = WAITED_S if any(e.symptom in DEFERRED for e in log.events) else BEFORE_S
     if times:
-        return Window(min(times) - before, max(times) + AFTER_S, "by the times in the log")
+        return Window(min(times) - before, max(times) + AFTER_S, "by the times in the log", failed_s=min(times))
     if log.written_s is None:
         return None
+    if log.events and all(e.symptom == "no-result" for e in log.events):
+        return Window(
+            log.written_s - BEFORE_S,
+            log.written_s + WAITED_S,
+            "the log has no times and no error: from its last write on",
+            failed_s=log.written_s,
+        )
     return Window(
         log.written_s - max(before, UNTIMED_S),
         log.written_s + AFTER_S,
         "the log has no times; its modification time is used",
         log.written_s - BEFORE_S if before < UNTIMED_S else None,
+        log.written_s,
     )
 
 
@@ -78,7 +86,8 @@ def explain_failure(
     notes = list(log.problems)
     log = _of_hosts(log, site, hosts, notes)
     events = _roots(log.events)
-    symptom = next((e.symptom for e in events if e.symptom not in REPORTS), events[0].symptom if events else "none")
+    silent = "completed" if log.completed else "none"
+    symptom = next((e.symptom for e in events if e.symptom not in REPORTS), events[0].symptom if events else silent)
     why = Why(
         files=log.files,
         lines=log.lines,
@@ -98,7 +107,7 @@ def explain_failure(
     if ethernet or log.ethernet:
         port = f"GID {ethernet[0]}" if ethernet else log.ethernet
         notes.append(
-            f"{port} belongs to Ethernet (RoCE), not to an InfiniBand subnet: no cable of this fabric is on its path"
+            f"{port} is an Ethernet (RoCE) port, not an InfiniBand port: its path uses no cable of this fabric"
         )
         facts.features["ethernet"] = True
     elif site is not None:
@@ -120,15 +129,17 @@ def explain_failure(
         why.ends, why.cables = [site.name(p) for p in ends], len(paths.weight)
         why.path = hop_readings(site, readings, paths)
         if not ends and any(e.gid or e.lid for pair in _stated(log) for e in pair):
-            notes.append("no end that the logs name is in this fabric: its cables and counters are not used")
+            notes.append("no port that the logs name is in this fabric, so its cables and counters are not used")
             readings = None
         if paths.ended:
             notes.append(f"the tables' path ends: {paths.ended}")
-        _say_what_lacks(notes, site, ends)
+        _say_what_lacks(notes, site, ends, readings)
     else:
-        notes.append("no fabric: add --fabric (a running fabric, a dump) for the path, --history for its counters")
+        notes.append(
+            "no fabric is given: add --fabric (a running fabric, a dump) for the path, and --history for its counters"
+        )
         if not any(e.gid or e.lid for pair in _stated(log) for e in pair):
-            notes.append("the log has no GID or LID; run with NCCL_DEBUG=INFO, or add --hosts")
+            notes.append("the log has no GID or LID; run the job with NCCL_DEBUG=INFO, or add --hosts")
     if not log.events and not log.pairs:
         notes.append("no line of the logs is recognised; use the output of all ranks of the job")
     if any(e.symptom == "tcp-used" and "UCX_TLS=" in e.text for e in log.events):
@@ -144,7 +155,7 @@ def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[
     """Return ``log`` without errors and connections that have no end on one of ``hosts``; if ``hosts`` is empty, return
     the whole log. If one log contains several jobs and it is unclear to which an entry belongs, a note is added."""
     if len(log.job_ids) > 1 and not hosts:
-        notes.append(f"the logs are of jobs {few(log.job_ids)}: use --hosts with the hosts of one job")
+        notes.append(f"the logs belong to several jobs, {few(log.job_ids)}; use --hosts with the hosts of one job")
     if hosts:
         short = {h.lower().split(".")[0] for h in hosts}
         rows = set() if site is None else {p for h in hosts for p in site.ports_of_host(h)}
@@ -161,14 +172,14 @@ def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[
         events = [e for e in log.events if e.symptom in REPORTS or id(e) in kept]
         if dropped := len(log.events) - len(events):
             notes.append(
-                f"{counted(dropped, 'error')} of other hosts than the job's {plural(dropped, 'is', 'are')} left out"
+                f"{counted(dropped, 'error')} of hosts outside the job {plural(dropped, 'is', 'are')} left out"
             )
         log = replace(log, events=events, pairs=pairs)
     unnamed = [e for e in log.events if e.symptom in NETWORK and not e.local and not e.remote]
     if unnamed and len({frozenset(p) for p in log.pairs}) > 1:
         notes.append(
-            f"{counted(len(log.pairs), 'connection')}, and errors that name none: if they are of several jobs, use the "
-            f"log of each alone"
+            f"{counted(len(log.pairs), 'connection')}, and errors without a connection: if they belong to several "
+            f"jobs, use the log of each job separately"
         )
     return log
 
@@ -212,7 +223,7 @@ def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> t
             tried.add(why)
             notes.append(why)
         if len(ports) > 1 and (end.gid or end.lid):
-            notes.append(f"{end} is of {counted(len(ports), 'port')} (several subnets): the first is used")
+            notes.append(f"{end} is of {counted(len(ports), 'port')} (in several subnets); the first is used")
         return ports[0] if len(ports) == 1 or (ports and (end.gid or end.lid)) else -1
 
     by_event = [(port(e.local), port(e.remote)) for e in log.events if e.symptom not in ("manager-changed", "tcp-used")]
@@ -248,7 +259,7 @@ def _features(
     if lids_moved is not None:
         features["lids-moved"] = lids_moved
     moved = readings.moved(ends)
-    if moved is not None and ends and site.observed is not None:
+    if moved is not None and ends and site.observed is not None and (moved >= IDLE_BYTES or readings.covers(ends)):
         features["idle"] = moved < IDLE_BYTES
     if site.observed is not None and ends:
         cables = [int(site.cable[p]) for p in ends if site.cable[p] >= 0]
@@ -281,18 +292,24 @@ def _nodes(events: Sequence[Event], site: Site) -> frozenset[int]:
     return frozenset(int(site.fabric.port_node[p]) for p in ports)
 
 
-def _say_what_lacks(notes: list[str], site: Site, ends: list[int]) -> None:
+def _say_what_lacks(notes: list[str], site: Site, ends: list[int], readings: Readings | None) -> None:
     if not ends:
         notes.append(
             "the logs name no port of this fabric; add the job's hosts (--hosts), or logs with GIDs (NCCL_DEBUG=INFO)"
         )
+    if readings and site.observed and ends and not readings.covers(ends):
+        notes.append(
+            "the history has no reading of the job's ports after the failure: it cannot show that a cable was good"
+        )
     if site.observed is None:
         notes.append(
-            "no history of counters, so the state of the cables at that time is unknown (use softib exporter "
-            "--history to keep one)"
+            "there is no history of counters, so the state of the cables at that time is unknown (softib exporter "
+            "--history keeps one)"
         )
     if not site.has_tables:
-        notes.append("no forwarding tables: all shortest paths count equally (use --lfts, or a running fabric)")
+        notes.append(
+            "there are no forwarding tables, so all shortest paths count equally (use --lfts, or a running fabric)"
+        )
 
 
 def _shown(window: Window | None) -> str:

@@ -36,10 +36,10 @@ def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
     elif isinstance(given, str) and given.strip() and "/" not in given:
         texts, place = [given], ""
     else:
-        raise UnreadableFile(f"{os.fspath(given)!r}: not a file of hosts, nor a list like node[001-016]")
+        raise UnreadableFile(f"{os.fspath(given)!r}: neither a file of hosts nor a list like node[001-016]")
     hosts = list(dict.fromkeys(h for t in texts for h in _expanded(t, place)))
     if not hosts:
-        raise InputError(f"{given if isinstance(given, str | os.PathLike) else 'hosts'}: no host in it")
+        raise InputError(f"{given if isinstance(given, str | os.PathLike) else 'hosts'}: contains no host")
     odd = next(
         (h for h in hosts if h.startswith("-") or not h.isprintable() or any(c in h for c in " \t;|&$`<>'\"\\")), None
     )
@@ -106,7 +106,7 @@ def read_jobs(source: str | os.PathLike[str] | Mapping[str, Any], at_s: float | 
     if isinstance(stated, Mapping | list):
         return list(_plain(stated, of))
     raise InputError(
-        f"{of}: no jobs in it; use squeue --json, a Kubernetes list of pods (kubectl get pods -o json), or YAML: "
+        f"{of}: contains no jobs; use the output of squeue --json or kubectl get pods -o json, or YAML lines like "
         f"name: [hosts]"
     )
 
@@ -132,7 +132,9 @@ def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
     total = 0
     for i, job in enumerate(jobs):
         if not isinstance(job, Mapping):
-            raise InputError(f"{of}: jobs[{i}] is not a job; squeue --json writes an object for each")
+            raise InputError(
+                f"{of}: jobs[{i}] is not a job; use the output of squeue --json, which has an object for each job"
+            )
         if not SLURM_KEYS & set(job):
             keys = ", ".join(map(str, list(job)[:5])) or "no keys"
             raise InputError(
@@ -151,7 +153,7 @@ def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
         hosts = _expanded(nodes, f"{of}: jobs[{i}]: ")
         total += len(hosts)
         if total > MOST_IN_ALL:
-            raise LimitError(f"{of}: jobs on more than {MOST_IN_ALL:,} hosts in all")
+            raise LimitError(f"{of}: the jobs have more than {MOST_IN_ALL:,} hosts in total; use fewer jobs")
         yield ScheduledJob(label, hosts, str(job.get("user_name") or job.get("user") or ""))
 
 
@@ -191,7 +193,7 @@ def _pods(items: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
     pods = [p for p in items if isinstance(p, Mapping) and p.get("kind", "Pod") == "Pod"]
     if items and not pods:
         kind = next((str(p.get("kind")) for p in items if isinstance(p, Mapping)), "none")
-        raise InputError(f"{of}: no pods in it, but {kind[:60]}; give kubectl get pods -o json")
+        raise InputError(f"{of}: contains {kind[:60]} instead of pods; use the output of kubectl get pods -o json")
     hosts: dict[tuple[str, str], dict[str, None]] = {}
     for pod in pods:
         meta, spec, status = (_mapping(pod.get(k)) for k in ("metadata", "spec", "status"))
@@ -279,7 +281,7 @@ def _choices(inside: str, text: str) -> list[str]:
     for item in inside.split(","):
         item = item.strip()
         if len(item) > 2 * DIGITS:
-            raise InputError(f"hosts {text[:60]!r}: a number of more than {DIGITS} digits")
+            raise InputError(f"hosts {text[:60]!r}: a number has more than {DIGITS} digits")
         hit = _RANGE.fullmatch(item)
         if hit and int(hit[1]) <= int(hit[2]):
             if int(hit[2]) - int(hit[1]) >= MOST_HOSTS:

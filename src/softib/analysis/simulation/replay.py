@@ -66,6 +66,7 @@ def replay(plane: Plane, s: Schedule, host: np.ndarray, cost: Overheads) -> Prog
     if not outcome.done:
         i = int(np.argmax(outcome.ended_ps < 0))
         raise InputError(
-            f"{s.name}: {s.where(i)}: it never ends: it waits for itself, through its requirements or other ranks"
+            f"{s.name}: {s.where(i)}: the operation waits for itself, through its requirements or other ranks, so it "
+            f"never ends; remove the cycle"
         )
     return ProgramRun(s, host, outcome)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.fabric.sharp_trees import inside_switches
-from softib.sim.paths import Plane, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import Plane
 from softib.workloads.hosts import Hosts
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ PERCENTILES = (50, 90, 99, 99.9)
 
 @dataclass(frozen=True)
 class JobTimes:
-    """One job. ``began_ps``: begin of its first message; ``ended_ps``: last completion at a sender (-1: not all
+    """One job. ``began_ps``: start of its first message; ``ended_ps``: last completion at a sender (-1: not all
     messages completed); ``gbps``: its bytes divided by the time between the two."""
 
     name: str
@@ -138,8 +139,7 @@ class RunResult:
 
     @property
     def took_ps(self) -> np.ndarray:
-        """Time from the begin of each message to its arrival in ps (int64; -1: not arrived, or a
-        computation)."""
+        """Time from the start of each message to its arrival in ps (int64; -1: not arrived, or a computation)."""
         o = self.outcome
         return np.where((o.arrived_ps >= 0) & ~self.messages.computes, o.arrived_ps - o.began_ps, -1)
 

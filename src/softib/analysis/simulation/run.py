@@ -18,7 +18,8 @@ from softib.scenario.managed_messages import MAX_SL, managed_messages, other_sls
 from softib.sim.agreement import NONE
 from softib.sim.credits import credit_note
 from softib.sim.packet.profiles import host_figures
-from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import WHY, Plane, Scale
 from softib.workloads.hosts import hosts_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from softib.scenario.managed_messages import stated_sls
-from softib.sim.fluid_phases import Phases, shift_phases
+from softib.sim.fluid.phases import Phases, shift_phases
 
 if TYPE_CHECKING:
     from softib.analysis.routing import Routed
@@ -52,7 +53,7 @@ AT_ONCE = 1 << 20
 def phases_of(
     tables: Routed, size: int, scale: Scale | None = None, progress: Callable[[int, int, int], None] | None = None
 ) -> Phases:
-    """Return :func:`softib.sim.fluid_phases.shift_phases` for all hosts of ``tables``. Each pair uses the SL that the
+    """Return :func:`softib.sim.fluid.phases.shift_phases` for all hosts of ``tables``. Each pair uses the SL that the
     manager states.
 
     Raises :class:`InputError` for a pair that has no path or shares no partition.
@@ -141,7 +142,8 @@ def run_layer(layer: str) -> Any:
 
     if layer == "loggops":
         raise InputError(
-            "the LogGOPS layer runs a program alone: softib.replay(fabric, program), softib simulate --layer loggops"
+            "the LogGOPS layer runs a single program; use softib.replay(fabric, program) or softib simulate --layer "
+            "loggops"
         )
     if layer not in LAYERS:
         raise UnknownName("layer of the simulator", layer, LAYERS)
@@ -169,7 +171,7 @@ def run_workload(
     """
     run_layer(layer)
     if workload.faults and layer != "packet":
-        raise InputError(f"only the packet layer knows faults at a time, not {layer}; add --layer packet")
+        raise InputError(f"the {layer} layer cannot inject faults at a given time; use --layer packet")
     fabric, recording = tables.fabric, recording or Recording()
     ends = hosts_of(fabric, hosts)
     if len(ends) < 2:
@@ -292,7 +294,7 @@ def _manager_settings(tables: Routed, workload: Workload) -> ManagerSettings:
     if m.sm == "off":
         return ManagerSettings(None, times=times)
     if tables.config is None and tables.part.engine == "file":
-        raise InputError("the subnet manager would replace the tables of a dump when something fails; add --sm off")
+        raise InputError("after a fault, the subnet manager would replace the tables of the dump; add --sm off")
     config = replace(tables.config or SmConfig(), window=m.window, timeout_ps=max(m.timeout, 1), retries=m.retries)
     return ManagerSettings(config, m.node or tables.manager_node, m.manager, times)
 
@@ -339,7 +341,7 @@ def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
     row = whole_number(word)
     if row is not None:
         if row >= len(m):
-            raise InputError(f"there is no message {row:,}: the workload has {len(m):,}, numbered from 0")
+            raise InputError(f"message {row:,} does not exist; the workload has {len(m):,} messages, numbered from 0")
         return row
     ends, _, number = word.partition("#")
     source, arrow, target = (part.strip() for part in ends.partition("->"))
@@ -354,7 +356,7 @@ def message_row(text: str | int, names: np.ndarray, m: Messages) -> int:
     rows = np.flatnonzero((names[m.src] == source) & (names[m.dst] == target))
     nth = int(number or 1)
     if not 1 <= nth <= len(rows):
-        raise InputError(f"{source} sends {len(rows):,} messages to {target}; there is no number {nth}")
+        raise InputError(f"{source} sends only {len(rows):,} messages to {target}, so number {nth} does not exist")
     return int(rows[nth - 1])
 
 
@@ -363,7 +365,8 @@ def _all_ports(plane: Plane, m: Messages, laid: Laid) -> tuple[int, ...]:
     hops = int((packets_of(m, laid.mtu) * np.diff(laid.first)).sum())
     if hops > MOST_LOGGED:
         raise LimitError(
-            f"{counted(hops, 'packet hop')}; at most {MOST_LOGGED:,} are logged: send less, or trace one message"
+            f"{counted(hops, 'packet hop')}; are too many to log; the limit is {MOST_LOGGED:,}: send less, or trace "
+            f"one message"
         )
     return tuple(np.flatnonzero(plane.fabric.port_peer >= 0).tolist())
 

@@ -63,7 +63,7 @@ def job_percentiles_ps(run: RunResult, job: int) -> dict[str, float]:
 def request_figures(run: RunResult, job: int) -> dict[str, float]:
     """Return the figures of a job with requests and responses; {} for other jobs. ``requests``: number of requests that
     ended; ``per_s``: requests per second between the first and the last. The percentiles are those of the time in µs
-    from the begin of the command to the arrival of the response."""
+    from the start of the command to the arrival of the response."""
     m, o = run.messages, run.outcome
     asks, ends = m.requests[m.job[m.requests[:, 0]] == job].T
     done = (o.began_ps[asks] >= 0) & (o.arrived_ps[ends] >= 0)

@@ -88,10 +88,11 @@ class Options:
         check_commands(self.collectives, self.ranks_per_host)
         if self.program not in PROGRAMS:
             raise InputError(
-                f"program {self.program!r}: perftest has {', '.join(PROGRAMS)} (ib_write_bw, ib_write_lat …)"
+                f"program {self.program!r}is not in perftest; use {', '.join(PROGRAMS)} (for ib_write_bw, ib_write_lat "
+                f"…)"
             )
         if self.size < 1 or not self.seconds > 0:
-            raise InputError(f"size={self.size}, seconds={self.seconds:g}: both must be above 0")
+            raise InputError(f"size={self.size}, seconds={self.seconds:g}: use values above 0")
 
     @property
     def per_class(self) -> int | None:

@@ -251,7 +251,7 @@ def _read_accepted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[d
             return document, list(document["measurements"])
         except (KeyError, TypeError):
             raise UnreadableFile(
-                f"{os.fspath(path)}: a damaged result of softib accept; run it again with --json"
+                f"{os.fspath(path)}: the result of softib accept is damaged; run it again with --json"
             ) from None
     plan, entries = read_journal(path)
     label = lambda p: (f"{p[1]} {p[2]}".strip()) + ("" if p[3] in (0, 1) else f"[{p[3]}]")
@@ -263,7 +263,9 @@ def _read_accepted(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[d
             for a, b, v in e["values"]
         ]
     except (KeyError, IndexError, TypeError, ValueError):
-        raise UnreadableFile(f"{os.fspath(path)}: a damaged journal of softib accept; run it again") from None
+        raise UnreadableFile(
+            f"{os.fspath(path)}: the journal of softib accept is damaged; run softib accept again"
+        ) from None
     return plan, rows
 
 

@@ -110,7 +110,7 @@ def cover(
         place = _place(source, hosts, lfts, given.adaptive, steps)
     name = _launcher_name(place.source, launcher)
     if given.collectives and name == VIRTUAL:
-        raise InputError("collectives need hosts; use softib simulate SOURCE mpi-allreduce:1MB in virtual time")
+        raise InputError("collectives need real hosts; in virtual time use softib simulate SOURCE mpi-allreduce:1MB")
     from softib.analysis.acceptance.cover.coverage import proof_of
     from softib.analysis.acceptance.cover.findings import findings_of
     from softib.analysis.acceptance.cover.run import run_cover
@@ -179,9 +179,9 @@ class _Given:
         check_commands(self.collectives, self.ranks_per_host)
 
         if self.program not in PROGRAMS:
-            raise InputError(f"program {self.program!r}: perftest has {', '.join(PROGRAMS)}")
+            raise InputError(f"program {self.program!r}is not in perftest; use {', '.join(PROGRAMS)}")
         if self.rounds < 1 or self.size < 1 or not self.seconds > 0:
-            raise InputError(f"rounds={self.rounds}, size={self.size}, seconds={self.seconds:g}: all must be above 0")
+            raise InputError(f"rounds={self.rounds}, size={self.size}, seconds={self.seconds:g}: use values above 0")
 
 
 def _place(
@@ -198,7 +198,10 @@ def _place(
 
     fabric = fabric_of(source)
     if fabric is None:
-        raise InputError("a list of hosts has no cables to cover; use a running fabric, umad:DEVICE or a fabric file")
+        raise InputError(
+            "--cover needs cables, which a list of hosts does not have; use a running fabric, umad:DEVICE or a fabric "
+            "file"
+        )
     result = result_of(fabric)
     if adaptive and result.format != RUNNING and not lfts:
         result.extra["sm"] = {**result.extra.get("sm", {}), "adaptive_routing": "free"}
@@ -225,9 +228,7 @@ def _launcher_name(place: AcceptanceSource, name: str | None) -> str:
             raise InputError(f"{place.name}: use --launcher ssh or --launcher srun to run perftest on its hosts")
         return "local" if place.running else VIRTUAL
     if name != VIRTUAL and not live:
-        raise InputError(
-            f"{place.name}: counters are read over MADs, which needs a fabric; use umad:DEVICE, or --launcher virtual"
-        )
+        raise InputError(f"{place.name}: the counters of a file cannot be read; use umad:DEVICE, or --launcher virtual")
     return name
 
 

@@ -22,7 +22,9 @@ __all__ = ["GOALS", "NOT_EDITED", "NO_ANSWER", "answer_error", "answers_of", "re
 def required(path: Path, number: int) -> Path:
     """Return ``path``. Raises :class:`UnreadableFile` if it is missing."""
     if not path.is_file():
-        raise UnreadableFile(f"{path}: this file of laboratory {number} is missing; 'softib lab {number}' writes it")
+        raise UnreadableFile(
+            f"{path}: this file of laboratory {number} is missing; run 'softib lab {number}' to restore it"
+        )
     return path
 
 
@@ -38,7 +40,7 @@ def answers_of(exercise: Exercise, folder: Path) -> dict[str, Any]:
         raise UnreadableFile(f"{path}: no answers; write '{names[0]}: …'")
     for name in read:
         if name not in names:
-            raise UnreadableFile(f"{path}: {name!r} is not asked; this laboratory asks {', '.join(names)}")
+            raise UnreadableFile(f"{path}: {name!r} is not a question of this laboratory; answer {', '.join(names)}")
     return {name: read.get(name) for name in names}
 
 
@@ -120,7 +122,7 @@ def _port_of(text: str, fabric: Fabric) -> tuple[str, str]:
 
     split = split_port(text.strip())
     if split is None:
-        raise InputError(f"{text}: a port is asked, such as leaf-1[3]")
+        raise InputError(f"{text} is not a port; answer with a port, for example leaf-1[3]")
     row = fabric[f"{_node(split[0], fabric)}[{split[1]}]"]
     assert isinstance(row, dict)
     return f"{row['node']}[{row['port']}]", str(row["peer"])
@@ -188,7 +190,7 @@ def _check_rest(path: Path, given_out: str, free: Sequence[str]) -> None:
         return _without(load_plain_yaml(text, str(path), "YAML file"), free)
 
     if rest(read_text(path, "YAML file")) != rest(given_out):
-        raise InputError(f"only {' and '.join(free)} may change; delete the file and begin again to get it back")
+        raise InputError(f"only {' and '.join(free)} may change; to restore the file, delete it and begin again")
 
 
 def _without(value: Any, keys: Sequence[str]) -> Any:
@@ -303,7 +305,7 @@ def _standby(path: Path) -> str:
 
     name = read_text(path, "name of a running fabric").strip()
     if name not in [one.name for one in softib.running_fabrics()]:
-        raise InputError(f"no fabric {name} runs; type 'softib up fabric.yaml --name {name} --detach' first")
+        raise InputError(f"fabric {name} is not running; run 'softib up fabric.yaml --name {name} --detach' first")
     managers = softib.audit(name).to_json()["managers"]
     standing = [one for one in managers if ": standby" in one or ": master" in one]
     return "" if len(standing) > 1 else f"{name} has one manager only: {', '.join(managers) or 'none answers'}"

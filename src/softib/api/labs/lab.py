@@ -114,7 +114,7 @@ class Lab(Suggests, Result):
         """
         place = self._place(folder)
         if not place.is_dir():
-            raise InputError(f"{place}: not begun; 'softib lab {self.number}' writes it")
+            raise InputError(f"{place}: laboratory not started; run 'softib lab {self.number}' first")
         self._check_files(place)
         items = self._items(place)
         mistakes = _mistakes(place)
@@ -180,7 +180,8 @@ class Lab(Suggests, Result):
                 path = required(place / name, self.number)
                 if name not in self.edited and content(path) != content(given_out / name):
                     raise UnreadableFile(
-                        f"{path}: this file is not to be edited; delete it, and 'softib lab {self.number}' writes it"
+                        f"{path}: this file must not be changed; delete it, and run 'softib lab {self.number}' to "
+                        f"restore it"
                     )
 
     def _items(self, place: Path) -> list[LabItem]:
@@ -214,7 +215,7 @@ def lab(number: int) -> Lab:
     """
     labs = exercises()
     if number not in labs:
-        raise InputError(f"no laboratory {number}; there are {len(labs)}, which 'softib lab' lists")
+        raise InputError(f"laboratory {number} does not exist; 'softib lab' lists all {len(labs)}")
     return _lab(labs[number])
 
 

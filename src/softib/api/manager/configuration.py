@@ -90,7 +90,7 @@ def _refuse_fabrics(path: str, text: str) -> None:
         if row.kind == "names":
             return
         content = f"{row.what}; use 'softib check' for fabrics" if row.kind == "fabric" else row.what
-    raise UnknownFormat(f"{shown_name(path)}: not a configuration file of OpenSM but {content}")
+    raise UnknownFormat(f"{shown_name(path)}: this is {content}, not a configuration file of OpenSM")
 
 
 def _names(text: str, name: str) -> None:

@@ -39,7 +39,9 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
         self._managers = list(managers)
         guids = [m.port for m in self._managers]
         if twice := next((g for g in guids if guids.count(g) > 1), None):
-            raise InputError(f"{twice} is named twice; each port has one subnet manager")
+            raise InputError(
+                f"{twice} is given twice; name each port once, because it can have only one subnet manager"
+            )
         self.failed: tuple[str, ...] = ()
         """A line for each manager that could not continue, with the reason."""
 

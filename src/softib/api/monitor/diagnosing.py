@@ -238,12 +238,12 @@ def diagnose(
     from softib.fabric.formats.base import ReadResult
 
     if not hasattr(observed, "ports") and not hasattr(observed, "observations"):
-        raise InputError(f"diagnose: observed is a result of softib.observe, not a {type(observed).__name__}")
+        raise InputError(f"diagnose: observed must be a result of softib.observe, not a {type(observed).__name__}")
     severity_named(severity)
     checked_codes(ignore)
     seen: Observations = getattr(observed, "observations", observed)
     if source is None and jobs is not None and not isinstance(jobs, Jobs):
-        raise InputError("jobs are located by their hosts on a fabric; add the observed source")
+        raise InputError("jobs need the fabric of their hosts; add the source that was observed")
     if source is None:
         result = ReadResult(fabric_of_ports(seen.ports), [], "observed")
         name = "observed"

@@ -101,7 +101,7 @@ def record_repair(source: str, *names: str, by: str, note: str = "") -> FaultLed
     from softib.monitor.opening import memory_of
 
     if not by.strip():
-        raise InputError("by: add the name of the person")
+        raise InputError("by is empty; set it to the name of the person who repaired it")
     repair = Repair(time.time(), by.strip(), note.strip())
     return FaultLedger([_record(f) for f in repaired(memory_of(source), names, repair)])
 

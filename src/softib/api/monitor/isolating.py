@@ -64,7 +64,7 @@ class Isolation(Suggests, Result):
                 out += [f"  {node} keeps {left} cables to other switches" for node, left in c.cables_left.items()]
                 out += [] if self.acted else [f"  the same: {one}" for one in c.commands]
             else:
-                out.append(f"left in use, since {c.why}: {c.message}")
+                out.append(f"not isolated, because {c.why}: {c.message}")
         if self.proof:
             out.append(f"proven: {self.proof}")
         out.append(f"{counted(self.standing, 'cable')} isolated; budget {self.budget}")
@@ -127,11 +127,11 @@ def isolate(
     name = getattr(source, "name", source)
     live = isinstance(name, str) and is_live(name)
     if act and not live:
-        raise InputError("act: ports are disabled on a running fabric or umad:DEVICE; name it as source")
+        raise InputError("act needs a running fabric or umad:DEVICE, whose ports it disables; use it as source")
     if budget is not None and budget < 0:
-        raise InputError(f"budget={budget}: use 0 or more")
+        raise InputError(f"budget={budget} is negative; use 0 or more")
     if ufm is not None and not live:
-        raise InputError("ufm: the list is checked on a running fabric or umad:DEVICE; name it as source")
+        raise InputError("ufm needs a running fabric or umad:DEVICE to check its list of ports; use it as source")
     with _opened(name if live else None, mkey) as (opened, records):
         means = _means(opened, ufm)
         released = [] if records is None else _releases(opened, records, means, act)

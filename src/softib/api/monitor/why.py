@@ -59,7 +59,7 @@ def why(
         with steps("history"):
             seen, moved = _history(history, window, log.problems)
     if lfts is not None and fabric is None:
-        raise InputError("lfts are tables of a fabric; add the fabric")
+        raise InputError("lfts needs the fabric of the tables; add fabric")
     if fabric is not None:
         with steps("fabric"):
             arrays, has_tables, has_pkeys = _tables(result_of(as_fabric(fabric)), lfts, log.problems, steps)
@@ -93,7 +93,7 @@ def _refuse_others(logs: Sequence[str | os.PathLike[str]], log: JobLog) -> None:
         if log.ranks or name in recognised or not Path(path).is_file():
             continue
         if nul_in(sniff(Path(path))) >= 0:
-            raise UnknownFormat(f"{name}: this is binary data, not a log; use the text that the job printed")
+            raise UnknownFormat(f"{name}: this is binary data, not a log; use the text output of the job")
         try:
             row = detect(Path(path), among=_VERBS)
         except InputError:
@@ -140,7 +140,9 @@ def _history(
         first, fit, every = kept.last_rounds(ROWS, begin, end)
     except UnreadableFile:
         times = kept.times()
-        problems.append(f"{folder}: no round of that time: all its rounds were used; if clocks differ, use --at")
+        problems.append(
+            f"{folder}: no round was recorded at that time, so all rounds were used; if the clocks differ, use --at"
+        )
         first, fit, every = kept.last_rounds(ROWS, int(times[0]))
         end = 2**63 - 1
     if fit < every:

@@ -110,7 +110,10 @@ def advise(
     if per_money is not None and undecided:
         given = (per_money, *given)
     if comparison is None and undecided:
-        notes.append("no rule decides: a workload, for example mpi-allreduce:16K, adds time and money of each network")
+        notes.append(
+            "no rule decides; add a workload, for example mpi-allreduce:16K, to compare the time and cost of each "
+            "network"
+        )
     reasons = tuple(sorted(given, key=lambda o: not o.decides))
     return Advice(facts, reasons, verdict_of(given), comparison, breaks, tuple(notes), messages)
 
@@ -122,7 +125,7 @@ def _check(facts: Facts) -> None:
         if value not in ("", "ethernet", "infiniband"):
             raise UnknownName(f"network of {name}", value, ("ethernet", "infiniband"))
     if facts.hosts < 1:
-        raise InputError(f"a job has at least one node, not {facts.hosts}")
+        raise InputError(f"hosts={facts.hosts}: a job needs at least one node; use 1 or more")
 
 
 def kind_of(workload: Any) -> str:
@@ -152,8 +155,8 @@ def _compared(
     if ports > MOST_PORTS:
         nodes = max(2, MOST_PORTS // rails)
         notes.append(
-            f"compared on the first {nodes} of {facts.hosts} nodes; in larger jobs more of the slowest flows delay "
-            f"the job"
+            f"compared on the first {nodes} of {facts.hosts} nodes; larger jobs have more flows, and the slowest one "
+            f"delays the job"
         )
     patterns = {job.pattern_name for job in read(workload).jobs}
     reduces: dict[str, Any] = {"aggregation_nodes": True} if "aggregation" in patterns else {}
@@ -173,8 +176,8 @@ def _compared(
         layer = "fluid"
         networks = [n for n in networks if n.partition(",")[0] not in ETHERNET]
         notes.append(
-            f"{packets:,} packets are too many to compare RoCE and TCP, which only the packet layer supports; run "
-            f"softib compare on a shorter workload"
+            f"RoCE and TCP were not compared: only the packet layer supports them, and {packets:,} packets are too "
+            f"many for it; run softib compare on a shorter workload"
         )
     comparison = compare(fabric, workload, networks=tuple(networks), layer=layer, prices=prices)
     if not comparison.base.good:

@@ -249,7 +249,7 @@ def generation_of(fabric: Fabric) -> str:
     gbps = float(port_gbps(result_of(fabric).fabric).max(initial=0.0))
     named = [name for name, speed in SPEED_BY_NAME.items() if abs(speed.lane_gbps * 4 - gbps) < 1]
     if not named:
-        raise InputError(f"{fabric.source}: no link has a known speed; add for example --generation NDR")
+        raise InputError(f"{fabric.source}: no link has a known speed; set it, for example with --generation NDR")
     return named[-1]
 
 
@@ -282,7 +282,7 @@ def plan_cables(
     fabrics = [as_fabric(one) for one in (source, *ancillary)]
     plan, book = read_floor(floor), read_book(prices)
     if shared is not None and not ancillary:
-        raise InputError(f"shared {shared}: name the fabrics that share the hosts with ancillary")
+        raise InputError(f"shared={shared} needs ancillary fabrics; name those that share the hosts with ancillary")
     speeds = [generation or generation_of(fabrics[0]), *map(generation_of, fabrics[1:])]
     cabling, bill = _on_floor(fabrics, plan, shared, speeds, book)
     locations: list[SwitchPlace] = []

@@ -154,7 +154,10 @@ class Cost(Suggests):
         elif suffix not in (".svg", ".csv"):
             raise InputError(f"{os.fspath(path)}: use .svg or .csv for the scaling curve, .xlsx for the bill")
         elif len(rows) < 2:
-            raise InputError(f"{os.fspath(path)}: a scaling curve needs a workload and two numbers of GPUs")
+            raise InputError(
+                f"{os.fspath(path)}: a scaling curve needs a workload and two numbers of GPUs; use --workload and "
+                f"--scale"
+            )
         elif suffix == ".svg":
             write_text(path, scaling_curve(rows, self.bill.currency))
         else:
@@ -199,7 +202,7 @@ def plan_cost(
     from softib.plan.price_book import read_book
 
     if workload is not None and gpus is None:
-        raise InputError("a workload gives the efficiency of GPUs; add their number with gpus")
+        raise InputError("a workload needs the number of GPUs; set gpus")
     fabric = as_fabric(source)
     plan = plan_cables(fabric, floor, ancillary=ancillary, shared=shared, generation=generation, prices=prices)
     cost = Cost(plan, read_book(prices), gpus, [])

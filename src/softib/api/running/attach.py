@@ -119,7 +119,7 @@ def run_here(
     from softib.live.launch.tuning import HcaTraffic, communicates, on_verbs, tuned
 
     if manner.record is not None and manner.stock:
-        raise InputError("only softib's library records a program's messages; leave out the stock one")
+        raise InputError("record needs softib's library, not the stock one; leave out stock")
     alive, control = living(instance), control_inode(instance)
     path = find_program(program[0])
     place = attachment_of(instance, node, port)

@@ -74,7 +74,9 @@ def planned_fault(text: str) -> PlannedFault:
     if kind not in kinds:
         raise UnknownName("fault", kind, kinds)
     if (rate is not None) != (kinds[kind] is not None):
-        raise InputError(f"fault {text!r}: RATE is for {', '.join(k for k, v in kinds.items() if v)}, which need one")
+        raise InputError(
+            f"fault {text!r}: use RATE with {', '.join(k for k, v in kinds.items() if v)}, and with no other fault"
+        )
     if KINDS[kind].of_node and not where:
         raise InputError(f"fault {text!r} has no location; {kind} needs {KINDS[kind].place}")
     options = {} if rate is None else {str(kinds[kind]): rate}
@@ -98,7 +100,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     data, lines = load_yaml(Path(path), "file of softib ci", "nodes:")
     for key in data:
         if key not in KEYS:
-            raise InputError(f"{path}:{lines.of((key,))}: unknown key {key!r}; there are {', '.join(KEYS)}")
+            raise InputError(f"{path}:{lines.of((key,))}: unknown key {key!r}; the keys are {', '.join(KEYS)}")
     nodes = data.get("nodes")
     if not isinstance(nodes, dict) or not nodes:
         raise InputError(f"{path}: nodes: is missing; use a command by node, for example host-0001: ./server")
@@ -109,7 +111,9 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         except ValueError:  # a quotation mark is not closed
             arguments = None
         if not isinstance(arguments, list) or not arguments or not all(isinstance(w, str) for w in arguments):
-            raise InputError(f"{path}:{lines.of(('nodes', node))}: {node}: a command is a text or a list of texts")
+            raise InputError(
+                f"{path}:{lines.of(('nodes', node))}: {node}: a command must be a string or a list of strings"
+            )
         commands[str(node)] = arguments
     source, faults = data.get("fabric"), data.get("faults", [])
     if (
@@ -117,7 +121,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         or not isinstance(faults, list)
         or not all(isinstance(f, str) for f in faults)
     ):
-        raise InputError(f"{path}: fabric: is a path, and faults: a list of texts, for example link-down@2s")
+        raise InputError(f"{path}: fabric: must be a path, and faults: a list of strings, for example link-down@2s")
     return Plan(commands, None if source is None else str(Path(path).parent / source), faults)
 
 

@@ -103,11 +103,9 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
 
     target = Path(path)
     if target.suffix not in SUFFIXES:
-        raise InputError(f"{target}: a recording is written as text (app.goal) or binary (app.bin)")
+        raise InputError(f"{target}: the suffix of a recording must be .goal (text) or .bin (binary)")
     if os.environ.get(VARIABLE):
-        raise InputError(
-            f"{target}: this program is already being recorded by the softib run around it; leave one --record out"
-        )
+        raise InputError(f"{target}: an outer softib run already records this program; leave out one --record")
     _remove_dead(target)
     job = job_rank(os.environ)
     together = job is not None and job.size > 1
@@ -116,7 +114,7 @@ def recording_to(path: str | os.PathLike[str]) -> Recording:
     try:
         folder.mkdir(exist_ok=together)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise InputError(f"{folder}: cannot create the folder: {error.strerror}") from None
     rank, ranks = (job.rank, job.size) if job is not None and together else (0, 1)
     (folder / f"{rank}.began").touch()
     return Recording(target, folder, rank, ranks)

@@ -215,7 +215,7 @@ class RunningFabric(Suggests):
 
     def _attached(self, node: str, command: Sequence[str]) -> list[str]:
         if isinstance(command, str):
-            raise InputError(f"command is one text, {command!r}; use a list: {command.split()!r}")
+            raise InputError(f"command is a single string, {command!r}; use a list: {command.split()!r}")
         return [sys.executable, "-m", "softib", "run", "--fabric", self.name, "--node", node, "--", *command]
 
     def __enter__(self) -> RunningFabric:

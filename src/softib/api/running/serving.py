@@ -306,7 +306,8 @@ class Server:
         given = {k: v for k, v in (manager or {}).items() if v is not None}
         if sm != "internal" and any(k.endswith(ENGINE_FILES) for k in given):
             raise InputError(
-                f"GUID files are for the internal manager; with --sm {sm}, pass them to the manager that you start"
+                f"GUID files are read only by the internal manager; with --sm {sm}, pass them to the manager that you "
+                f"start"
             )
         given |= {k: os.path.abspath(v) for k, v in given.items() if k.endswith(ENGINE_FILES)}
         self._instance = instance = claim(self._instance.name)
@@ -317,14 +318,14 @@ class Server:
             )
             config = settings.read() if sm == "internal" else SmConfig()
             if sm != "internal" and section:
-                notice(f"{fabric.source}: sm: is for the internal manager; not used with --sm {sm}")
+                notice(f"{fabric.source}: sm: configures the internal manager and is ignored with --sm {sm}")
             strict = int(result.fabric.node_strict.sum())
             if sm == "external" and strict:
                 notice(
-                    f"{counted(strict, 'switch')} report the extended speeds of ports only to managers that set bit "
-                    f"31 of PortInfo's AttributeModifier; OpenSM 3.3.23"
-                    " does not, and cannot speed links up again (use 'firmware: lenient' in the fabric's file to "
-                    "report them to all)"
+                    f"{counted(strict, 'switch')} report the extended speeds of ports only to managers that set bit 31 "
+                    f"of PortInfo's AttributeModifier. OpenSM 3.3.23 does not set it, so it cannot restore the speed "
+                    f"of slowed links (use 'firmware: lenient' in the fabric's file to report the speeds to all "
+                    f"managers)"
                 )
             node = section.get("node")
             port_named(result.fabric, node)  # fail before the work

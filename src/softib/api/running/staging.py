@@ -34,7 +34,10 @@ def staged(fabric: RunningFabric, mkey: int) -> Iterator[Stage]:
     leaf = f.port_node[f.port_peer[end]]
     others = end[leaf != leaf[-1]] if len(end) else end
     if not len(others):
-        raise InputError(f"{fabric.name}: a rehearsal needs two hosts on two switches besides the manager's host")
+        raise InputError(
+            f"{fabric.name}: rehearse needs two hosts, on different switches, besides the manager's host; use a larger "
+            f"fabric"
+        )
     attacker, victim = int(others[-1]), int(end[-1])
     cast = {f.node_name(int(f.port_node[port])): port for port in (attacker, victim)}
 

@@ -132,12 +132,12 @@ def nodes_of_log(log: BenchmarkLog, job: Job, hosts: Hosts) -> int:
     ranks = run.nodes * run.machine.gpus
     if log.ranks and (log.nodes, log.ranks) != (run.nodes, ranks):
         raise InputError(
-            f"{log.path} ran on {counted(log.ranks, 'GPU')} of {counted(log.nodes, 'node')}, the workload on "
-            f"{ranks:,} of {run.nodes:,}; set hosts and gpus of the workload"
+            f"{log.path} ran on {counted(log.ranks, 'GPU')} of {counted(log.nodes, 'node')}, but the workload uses "
+            f"{ranks:,} of {run.nodes:,}; set hosts and gpus of the workload to match"
         )
     if log.gpu and log.gpu != run.machine.gpu.name:
         raise InputError(
-            f"{log.path} ran on {log.gpu}, the workload on {run.machine.gpu.name}; set machine={log.gpu.lower()}"
+            f"{log.path} ran on {log.gpu}, but the workload uses {run.machine.gpu.name}; set machine={log.gpu.lower()}"
         )
     return run.nodes
 

@@ -163,7 +163,9 @@ def _as_logged(log: BenchmarkLog, job: Nccl, path: str) -> Nccl:
         changes["machine"] = path or log.gpu
     if "gpus" not in stated and log.nodes:
         if log.ranks % log.nodes:
-            raise InputError(f"{log.path}: {log.ranks:,} GPUs are not evenly on {counted(log.nodes, 'node')}")
+            raise InputError(
+                f"{log.path}: {log.ranks:,} GPUs cannot be spread evenly over {counted(log.nodes, 'node')}"
+            )
         changes["gpus"] = log.ranks // log.nodes
     if "per_process" not in stated and log.per_process > 1:
         changes["per_process"] = log.per_process
@@ -180,7 +182,7 @@ def _vendor_nodes(log: BenchmarkLog, job: Nccl) -> Hosts:
 
     if not log.nodes or job.machine is None:
         raise InputError(
-            f"{log.path} lists no devices ('# Rank  0 … on HOST device …'): add --source FABRIC and "
+            f"{log.path} does not list devices ('# Rank 0 … on HOST device …'); add --source FABRIC and "
             f"--workload {log.pattern},machine=a100"
         )
     node = machine_of(job.machine)
@@ -223,7 +225,7 @@ def _of_mpi(log: BenchmarkLog, job: Job, source: Any, base: MachineFile) -> Cali
     from softib.workloads.hosts import hosts_of
 
     if source is None:
-        raise InputError(f"{log.path}: an OSU log does not name hosts and links; add --source FABRIC")
+        raise InputError(f"{log.path}: an OSU log does not describe the hosts and links; add --source FABRIC")
     arrays, tables, engine, costs = _up(source)
     costs = {**costs, **base.hosts}
     hosts = hosts_of(arrays, costs)

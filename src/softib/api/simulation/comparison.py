@@ -335,14 +335,16 @@ def compare(
     book = read_book(prices)
     work = read(workload)
     if work.fabrics:
-        raise InputError(f"{work.name} names several fabrics; softib simulate runs it, a comparison takes jobs of one")
+        raise InputError(
+            f"{work.name} uses several fabrics, but a comparison needs jobs on one fabric; use softib simulate"
+        )
     names = [name if _ethernet(name) else _generation(name) for name in networks]
     fabric = as_fabric(source)
     first = main_generation(result_of(fabric).fabric)
     wanted = [name for name in dict.fromkeys(names) if name != first]
     base = simulate(fabric, work, layer=layer, engine=engine, seed=seed, record=record)
     if base._run is None:
-        raise InputError("phases with barriers have no messages to compare; leave barrier out")
+        raise InputError("workloads with barriers have no messages to compare; leave out barrier")
     comparison = Comparison(base, first, wanted, book)
     for name in wanted:
         comparison.add(name)

@@ -124,8 +124,8 @@ def replay(
         found = program_of(job, hosts, rows)
         if found.gpus is not None:
             raise InputError(
-                f"{job.file}: its ranks are GPUs, and their collectives share adapters, which the loggops layer "
-                "does not model; use the fluid layer"
+                f"{job.file}: its ranks are GPUs, whose collectives share adapters; the loggops layer does not model "
+                f"this, so use the fluid layer"
             )
         schedule, host, cost = found.schedule, found.host, found.cost
     run = replay_program(plane, schedule, hosts.end[host], cost)
@@ -155,5 +155,5 @@ def _job(text: str, options: Mapping[str, Any]) -> Trace:
     is_file = text.partition(":")[0].partition(",")[0] not in patterns() and "," not in text
     job = parse(text).jobs[0] if not is_file else job_of("trace", {"file": text, **options}, text)
     if not isinstance(job, Trace):
-        raise InputError(f"{text} is not a trace; the loggops layer runs programs")
+        raise InputError(f"{text} is not a trace; with the loggops layer, use a trace of a program")
     return job

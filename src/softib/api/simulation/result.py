@@ -304,7 +304,7 @@ class Simulation(Suggests):
         from softib.api.simulation.columns import packets
 
         if not self._plain.settings.record.packets:
-            raise InputError("no packets were logged; take record=softib.Record(packets=True) and layer packet")
+            raise InputError("no packets were logged; use record=softib.Record(packets=True) and layer packet")
         table = Table(packets(self._details))
         write_file(path, table.to_polars().write_parquet)
         return len(table)

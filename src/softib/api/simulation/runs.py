@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from softib.analysis.simulation.run import Recording
     from softib.api.simulation.against import Against
     from softib.sim.agreement import Agreement
-    from softib.sim.fluid_phases import Phases
+    from softib.sim.fluid.phases import Phases
     from softib.sim.paths import Scale
     from softib.workloads.workload import Workload
 
@@ -101,7 +101,7 @@ class Run:
     def details(self) -> RunResult:
         """``result``. Raises :class:`InputError` for phases, which have no messages."""
         if self.result is None:
-            raise InputError("phases with barriers have no messages; run the workload without barrier")
+            raise InputError("workloads with barriers have no messages; run the workload without barrier")
         return self.result
 
     @property
@@ -225,7 +225,7 @@ class Runs:
         if (r.ports or r.trace is not None or r.packets) and self.network != "infiniband":
             raise InputError(f"frames, packets and timelines exist only for InfiniBand, not for {self.network}")
         if r.samples and self.layer == "static":
-            raise InputError("the static layer has no clock, so nothing changes over time; use layer fluid or packet")
+            raise InputError("the static layer has no virtual time to sample; use layer fluid or packet")
         host_figures(r.hosts)
         self._interval_ps  # noqa: B018  (raises for a wrong text)
 
@@ -253,7 +253,9 @@ class Runs:
         first = {} if self.network == "infiniband" else {"network": self.network}
         result, changed = result_of(self.fabric), {**first, **(changes or {})}
         if "fabrics" in changed and self.whole is None:
-            raise InputError("what-if fabrics=one: all jobs of the workload run on one fabric already")
+            raise InputError(
+                "what-if fabrics=one has no effect: all jobs of the workload already run on one fabric; leave it out"
+            )
         over = network_of(changed["network"]) if "network" in changed else {}
         gbps = over.get("ethernet", {}).get("gbps")  # a rate changes adapters and switches too, not only cables
         generation = ethernet_generation(gbps) if gbps else changed.get("generation")
@@ -349,16 +351,20 @@ class Runs:
         odd = job.model_fields_set - {"pattern", "size", "barrier", "name"}
         if odd:
             raise InputError(
-                f"{self.work.name}: an all-to-all with barriers takes all hosts by LID and a size; leave {min(odd)} out"
+                f"{self.work.name}: an all-to-all with barriers always uses all hosts in LID order, so its only option "
+                f"is the size; leave {min(odd)} out"
             )
         r = self.record
         if r.ports or r.trace is not None or isinstance(r.samples, str) or r.counters or r.against:
             raise InputError(
-                f"{self.work.name}: phases with barriers have no samples, frames, messages, counters or logs of "
-                "their own"
+                f"{self.work.name}: a workload with barriers has no samples, frames, messages, counters or logs; leave "
+                f"out barrier, or these options"
             )
         if self.work.faults:
-            raise InputError(f"{self.work.name}: faults need the packet layer, which has no barriers; leave out faults")
+            raise InputError(
+                f"{self.work.name}: faults need the packet layer, which does not support barriers; leave out faults or "
+                f"barrier"
+            )
         return phases_of(tables, job.size, scale, self.record.progress)
 
 
@@ -369,7 +375,7 @@ def port_row(fabric: Any, place: str) -> int:
 
     port = named_port(fabric, place)
     if fabric.port_num[port] == 0 or fabric.port_peer[port] < 0:
-        raise InputError(f"{place} has no cable, so no frame passes it")
+        raise InputError(f"{place} has no cable, so it has no frames to capture; use a port with a cable")
     return port
 
 

@@ -68,13 +68,16 @@ def scaling(
     for count in gpus:
         nodes, left = divmod(count, each)
         if left or not 1 <= nodes <= len(adapters):
-            raise InputError(f"{count:,} GPUs: nodes have {each} each, and there are {len(adapters):,}")
+            raise InputError(
+                f"{count:,} GPUs do not fit: the fabric has {len(adapters):,} nodes with {each} GPUs each; use a "
+                f"multiple of {each} up to the total"
+            )
         batch = job.batch * count // gpus[0] if weak else job.batch
         chosen = [int(r) for r in adapters[:nodes].reshape(-1)]
         one = job.model_copy(update={"hosts": chosen, "batch": batch})
         run = simulate(fabric, Made(f"{work.name} on {count}", (one,)), layer=layer)
         if not run.good:
-            raise InputError(f"{count:,} GPUs: the step did not complete; use softib.simulate to see why")
+            raise InputError(f"{count:,} GPUs: the training step did not complete; use softib.simulate to see why")
         hosts = hosts_of(fabric.arrays)
         figures = figures_of(one, hosts.name, hosts.chosen(list(chosen)), hosts.gbps, run.simulated_us)
         rows.append({"gpus": count, "batch": batch, **{k: v for k, v in figures.items() if k != "gpus"}})
@@ -181,7 +184,7 @@ def check_layer(work: Workload, layer: str) -> None:
 
     run_layer(layer)
     if work.phased is not None and layer != "fluid":
-        raise InputError(f"barriers need the fluid layer, not {layer}")
+        raise InputError(f"the {layer} layer does not support barriers; use layer fluid")
 
 
 def check_fabrics(work: Workload, layer: str) -> None:

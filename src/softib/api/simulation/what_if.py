@@ -46,11 +46,11 @@ def packet_options(given: Mapping[str, int], layer: str, network: str = "infinib
             raise UnknownName("attribute of queue pairs", name, ATTRIBUTES)
         option, least, most, meaning = ATTRIBUTES[name]
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise InputError(f"{name} {value} is not possible; {meaning}: a number from {least} to {most}")
+            raise InputError(f"{name} {value} is out of range; {meaning} is a number from {least} to {most}")
         if layer != "packet":
-            raise InputError(f"{name} {value}: only the packet layer has timeouts; add --layer packet")
+            raise InputError(f"{name} {value}needs the packet layer, the only one with timeouts; add --layer packet")
         if network.partition(",")[0] == "tcp":
-            raise InputError(f"{name} {value}: tcp has no queue pairs; leave it out")
+            raise InputError(f"{name} {value}has no effect on tcp, which has no queue pairs; leave it out")
         options[option] = value
     return options
 
@@ -88,7 +88,7 @@ def changes_of(text: str | None, layer: str) -> dict[str, str]:
         if key not in CHANGES:
             raise UnknownName("change of a what-if", key, CHANGES)
         if key in OF_PACKETS and layer != "packet":
-            raise InputError(f"what-if {key}={value}: only the packet layer supports that; add --layer packet")
+            raise InputError(f"what-if {key}={value} needs the packet layer; add --layer packet")
         if key in FACTORS:
             check_factor(key, value, layer)
         if key in VALUES and value not in VALUES[key]:
@@ -108,9 +108,9 @@ def check_factor(key: str, value: str, layer: str) -> None:
     except ValueError:
         factor = 0.0
     if not 0.001 <= factor <= 1000:
-        raise InputError(f"what-if {key}={value}: a factor is a number from 0.001 to 1000, for example {key}=2")
+        raise InputError(f"what-if {key}={value}: use a factor from 0.001 to 1000, for example {key}=2")
     if layer == "packet":
-        raise InputError(f"what-if {key}={value}: the packet layer has no such factors; leave out --layer packet")
+        raise InputError(f"what-if {key}={value}is not supported by the packet layer; leave out --layer packet")
 
 
 def scale_of(changes: Mapping[str, str]) -> Scale:
@@ -128,7 +128,7 @@ def check_network(changes: Mapping[str, str], layer: str) -> None:
     if "network" in changes:
         network_of(changes["network"])
         if layer != "packet":
-            raise InputError(f"network {changes['network']}: only the packet layer supports that; add --layer packet")
+            raise InputError(f"network {changes['network']} needs the packet layer; add --layer packet")
 
 
 def variants_of(changes: Mapping[str, str]) -> list[dict[str, str]]:

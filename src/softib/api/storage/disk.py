@@ -44,7 +44,7 @@ def _address(text: str) -> tuple[str, int]:
     """Return (address, port) of a text ``ADDRESS[:PORT]``."""
     address, colon, port = text.partition(":")
     if colon and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        raise InputError(f"{text!r}: after the colon use a port from 1 to 65535")
+        raise InputError(f"{text!r}: the part after the colon is not a port; use 1 to 65535")
     return address, int(port) if colon else PORT
 
 
@@ -203,7 +203,9 @@ class NvmeDisk(Suggests):
         if mix not in READ_SHARES:
             raise InputError(f"mix {mix!r} does not exist; use one of {', '.join(READ_SHARES)}")
         if mix != "read" and not overwrite:
-            raise InputError(f"mix {mix!r} overwrites the namespace; allow it with overwrite (--overwrite)")
+            raise InputError(
+                f"mix {mix!r} writes to the namespace and destroys its data; to allow this, add overwrite (--overwrite)"
+            )
         if not 0.1 <= seconds <= 86_400:
             raise InputError(f"{seconds:g} seconds: use 0.1 to 86,400")
         if overwrite:

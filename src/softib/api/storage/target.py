@@ -40,7 +40,7 @@ class NvmeTarget(Suggests):
         from softib.ulp.nvmeof.target.subsystem import DEFAULT_NQN
 
         if not files:
-            raise InputError("add the files to export")
+            raise InputError("no file to export; give one or more")
         addresses = os.environ.get("SOFTIB_ADDRESSES", "").split()
         if not addresses and "SOFTIB_PLACE" in os.environ:
             raise InputError(f"{os.environ['SOFTIB_PLACE']}: a switch has no queue pairs; start the target on a host")

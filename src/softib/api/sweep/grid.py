@@ -114,7 +114,7 @@ class Journal:
             except (ValueError, TypeError):
                 if number < len(lines):
                     raise InputError(
-                        f"{self.path}:{number}: not a row of a sweep; remove the file to start again"
+                        f"{self.path}:{number}: this line is not a row of a sweep; remove the file to start again"
                     ) from None
                 self._cut(len(kept.encode()) - len(line.encode()))
                 break
@@ -225,14 +225,14 @@ def _grid(data: Mapping[str, Any], where: str, line: Any) -> Grid:
     parameters = data.get("parameters") or {}
     if not isinstance(parameters, Mapping):
         raise InputError(
-            f"{line(('parameters',))}: parameters are names with lists of values, for example size: [64KiB, 1MiB]"
+            f"{line(('parameters',))}: parameters: must map names to lists of values, for example size: [64KiB, 1MiB]"
         )
     values_of: dict[str, list[Value]] = {}
     for name, values in parameters.items():
         values = values if isinstance(values, list) else [values]
         if not values or not all(isinstance(v, str | int | float) for v in values):
             raise InputError(
-                f"{line(('parameters', name))}: {name}: use a list of texts and numbers, for example [64KiB, 1MiB]"
+                f"{line(('parameters', name))}: {name}: use a list of strings and numbers, for example [64KiB, 1MiB]"
             )
         if len({str(v) for v in values}) < len(values):
             raise InputError(f"{line(('parameters', name))}: {name}: a value occurs twice")

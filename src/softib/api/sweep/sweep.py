@@ -122,11 +122,11 @@ def sweep(
 
     check_choice(engine, None)
     if workers < 0:
-        raise InputError(f"{workers} workers are not possible; use a number from 1 on, or 0 for one per processor")
+        raise InputError(f"workers={workers} is negative; use 1 or more, or 0 for one per processor")
     points_of_grid = read_grid(grid)
     work = read(workload)
     if work.fabrics:
-        raise InputError(f"{work.name} names several fabrics; softib simulate runs it, a sweep takes jobs of one")
+        raise InputError(f"{work.name} uses several fabrics, but a sweep needs jobs on one fabric; use softib simulate")
     points = points_of_grid.points()
     works = [workload_at(work, point.of_jobs, points_of_grid.where) for point in points]
     for values in {tuple(point.of_run.items()): point.of_run for point in points}.values():

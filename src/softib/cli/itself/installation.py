@@ -50,10 +50,10 @@ class Compiled(Result):
 @click.command()
 @json_option
 def compile(as_json: bool) -> int:
-    """Compile all kernels now: after an installation, in an image, before the tests of a CI.
+    """Compile all kernels now, for example after installation, in a container image, or before the tests of a CI job.
 
-    They are kept in ~/.cache/softib (SOFTIB_CACHE_DIR moves it), for this machine's kind of
-    processor and these versions of Python, NumPy and Numba.
+    The compiled kernels are stored in ~/.cache/softib (or SOFTIB_CACHE_DIR). They are valid for this type of processor
+    and the installed versions of Python, NumPy and Numba.
     """
     import softib
 
@@ -73,8 +73,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command()
 @click.argument("shell", type=click.Choice(SHELLS))
 def completion(shell: str) -> int:
-    """Print the script that makes SHELL complete verbs, options, files, running fabrics and their
-    nodes.
+    """Print the script with which SHELL completes subcommands, options, files, running fabrics and their nodes.
 
     \b
     bash:  eval "$(softib completion bash)"                 in ~/.bashrc

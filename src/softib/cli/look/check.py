@@ -25,30 +25,38 @@ messages."""
 @click.command()
 @click.argument("source", shell_complete=completing.sources)
 @plan_option
-@click.option("--all", "every", is_flag=True, help="Show every finding; by default many of one kind are shortened.")
+@click.option(
+    "--all", "every", is_flag=True, help="Show every finding (default: many findings of one kind are summarised)."
+)
 @click.option(
     "--severity",
     type=click.Choice(SEVERITIES),
     default="info",
     show_default=True,
-    help="Show, and exit by, findings of at least this severity.",
+    help="Minimum severity of the findings that are shown and that determine the exit code.",
 )
 @click.option("--ignore", "ignored", multiple=True, metavar="CODE", help="Omit findings with this code (repeatable).")
 @click.option(
     "--baseline",
     metavar="F",
     type=InputFile(made_by="softib check --write-baseline"),
-    help="Omit findings in this file of --write-baseline.",
+    help="Omit the findings in this file, written by --write-baseline.",
 )
-@click.option("--write-baseline", metavar="F", type=OutputFile(), help="Write the findings as known, and exit 0.")
+@click.option(
+    "--write-baseline",
+    metavar="F",
+    type=OutputFile(),
+    help="Write the current findings to this file, for --baseline, and exit 0.",
+)
 @click.option(
     "--jobs",
     "jobs_file",
     metavar="F",
     type=InputFile(),
-    help="Name the jobs that cross the findings, and which links each shares: squeue --json, scontrol show job "
-    "--json, kubectl get pods -o json, "
-    "or YAML.",
+    help=(
+        "Name the jobs whose traffic crosses each finding, and the links that jobs share. FILE is the output of squeue "
+        "--json, scontrol show job --json or kubectl get pods -o json, or YAML."
+    ),
 )
 @click.option(
     "--format",

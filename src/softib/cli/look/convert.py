@@ -56,8 +56,8 @@ class Converted(Result):
     metavar="FABRIC",
     shell_complete=completing.sources,
     help=(
-        "SOURCE is a cabling list with other names than FABRIC's: propose a node-name-map by the cables, and write "
-        "it to DEST."
+        "If the names in SOURCE, a cabling list, differ from those in FABRIC: derive a node-name-map from the cables, "
+        "and write it to DEST."
     ),
 )
 @json_option
@@ -74,9 +74,9 @@ def command(
     """Read SOURCE (any known format) and write it to DEST; with --explain, show how a cabling list
     is read.
 
-    Changes needed for the format's readers, and unreadable records of SOURCE, are printed on
-    stderr. Formats to write: ibnetdiscover (.ibnetdiscover), ibsim (.net), topo (.topo), lfts
-    (.lft), slurm (topology.conf), slurm-block, kubernetes, graphml (.graphml).
+    Changes that the format requires, and unreadable records of SOURCE, are reported on stderr. Formats to write:
+    ibnetdiscover (.ibnetdiscover), ibsim (.net), topo (.topo), lfts (.lft), slurm (topology.conf), slurm-block,
+    kubernetes, graphml (.graphml).
     """
 
     if explain:

@@ -18,8 +18,8 @@ from softib.foreign_text import shown
 @json_option
 @source_options
 def command(a: str, b: str, as_json: bool, load: Load) -> int:
-    """Show the changes from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 if any of them differs. Nodes
-    are matched by NodeGUID, otherwise by name; if GUID and name contradict each other, the cables decide."""
+    """Show the changes from fabric A to fabric B: nodes, cables, speeds, LIDs. Exit 1 if there are any. Nodes are
+    matched by NodeGUID, otherwise by name; if the GUID and the name match different nodes, the cables decide."""
     import softib
 
     before, after = load(a), load(b)

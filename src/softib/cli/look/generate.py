@@ -38,9 +38,9 @@ def _kinds(context: click.Context, parameter: click.Parameter, incomplete: str) 
 def command(kind: str | None, listed: bool, as_json: bool, parameters: tuple[str, ...]) -> int:
     """Print a fabric.yaml of topology KIND on stdout.
 
-    Each parameter of the kind is an option: softib generate fat-tree --radix 36 --hosts 648
-    --generation EDR > tree.yaml. 'softib generate --list' names the kinds, 'softib generate KIND
-    --list' the parameters. The fabric is built once, so an impossible one is reported here.
+    Each parameter of the kind is an option: softib generate fat-tree --radix 36 --hosts 648 --generation EDR >
+    tree.yaml. 'softib generate --list' names the kinds, 'softib generate KIND --list' the parameters. The fabric is
+    built once, to reject impossible parameters.
     """
     import softib
     from softib.errors import UnknownName

@@ -35,9 +35,9 @@ def command(
 ) -> int:
     """Show the path of packets from A to B on SOURCE hop by hop, with SL and VLs, and why they take it.
 
-    A and B are nodes, ports (host-1[2], host-1:2 or host-1/2) or, as for ibtracert, LIDs; packets
-    to a switch end at its port 0. The tables are those of a running fabric, of a dump (--lfts), or those of an engine.
-    Exit 1 if there is no path.
+    A and B are nodes, ports (host-1[2], host-1:2 or host-1/2) or, as for ibtracert, LIDs; packets to a switch end at
+    its port 0. The forwarding tables are those of the running fabric, of a dump (--lfts), or of an engine. Exit 1 if
+    there is no path.
     """
 
     steps = Steps()

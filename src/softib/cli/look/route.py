@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "write_to",
     metavar="DIR",
     type=OutputFolder(),
-    help="If ftree does not fit SOURCE, write GUID files with which it fits, and route with them.",
+    help="If ftree rejects SOURCE, write GUID files with which it accepts SOURCE, and route with them.",
 )
 @json_option
 @source_options

@@ -18,7 +18,7 @@ from softib.cli.shared.output import Steps, print_result
 )
 @click.option("--sm-config", "options", metavar="F", type=InputFile(), help="The manager's options (opensm.conf).")
 @click.option("--partitions", metavar="F", type=InputFile(), help="The manager's partitions.conf.")
-@click.option("--rehearse", is_flag=True, help="Start a twin of SOURCE with these files, and attack it.")
+@click.option("--rehearse", is_flag=True, help="Start a copy of SOURCE with these files, and attack the copy.")
 @json_option
 def command(
     source: str,
@@ -32,8 +32,8 @@ def command(
     """Audit the protection of SOURCE, a running fabric or umad:DEVICE, or of a manager's files:
     M_Keys, partitions and their enforcement, managers, subnet administration.
 
-    Only Gets are sent to SOURCE. Exit 1 for a finding of severity warning or error, if something
-    could not be checked, or if an attack on the twin succeeded.
+    Only Gets are sent to SOURCE. Exit 1 for a finding of severity warning or error, if something could not be checked,
+    or if an attack on the copy succeeded.
     """
     import softib
 

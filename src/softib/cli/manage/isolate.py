@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 def ufm_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--ufm`` and ``--ufm-credentials``."""
-    ufm = click.option("--ufm", metavar="URL", help="UFM disables and enables the ports: https://HOST.")
+    ufm = click.option(
+        "--ufm",
+        metavar="URL",
+        help="Address of the UFM server that disables and enables the ports, for example https://HOST.",
+    )
     credentials = click.option(
         "--ufm-credentials",
         type=InputFile(),
         metavar="FILE",
-        help="For --ufm: a token, or NAME:PASSWORD, in the first line.",
+        help="With --ufm: a file whose first line is a token, or NAME:PASSWORD.",
     )
     return ufm(credentials(command))
 
@@ -35,13 +39,13 @@ def ufm_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
     """Return both options, None without them."""
     if (url is None) != (credentials is None):
-        raise click.UsageError("--ufm and --ufm-credentials need each other")
+        raise click.UsageError("--ufm and --ufm-credentials must be used together")
     return None if url is None or credentials is None else (url, credentials)
 
 
 @click.command(cls=VerbWithCommands)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", shell_complete=completing.sources)
-@click.option("--shadow/--act", default=True, help="Show what would be done, or do it.  [default: shadow]")
+@click.option("--shadow/--act", default=True, help="Only show the actions, or carry them out. [default: shadow]")
 @click.option(
     "--budget",
     type=click.IntRange(0),
@@ -54,11 +58,11 @@ def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
     default=3600.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time until a cable is enabled for a trial; doubled each time.",
+    help="Time until an isolated cable is enabled for a trial; doubled after each failed trial.",
 )
 @rounds_option
 @every_option
-@click.option("--since", metavar="TIME", help="For a history: start time, as in softib diagnose.")
+@click.option("--since", metavar="TIME", help="If SOURCE is a history: the start time, as in softib diagnose.")
 @click.option(
     "--fabric",
     metavar="SOURCE",
@@ -67,15 +71,17 @@ def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
 )
 @mkey_option
 @ufm_options
-@click.option("--thresholds", type=InputFile(), metavar="FILE", help="Other thresholds than the shipped ones, YAML.")
+@click.option(
+    "--thresholds", type=InputFile(), metavar="FILE", help="Thresholds that replace the built-in ones (YAML)."
+)
 @json_option
 def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
-    """Isolate the cables that softib diagnose proposes to isolate: disable a switch port, check
-    that the manager routes around it, and enable it again when the reason has ended.
+    """Isolate the cables that softib diagnose proposes: disable a switch port, check that the manager routes around the
+    cable, and enable the port again when the reason no longer exists.
 
-    Only cables between switches; never the last path between two hosts; never more than the budget;
-    each switch keeps half of its cables to other switches. Works with softib's manager and with
-    OpenSM. Exit 1 when a finding proposes to isolate a cable.
+    Only cables between switches are isolated, never the last path between two hosts, and never more than the budget.
+    Each switch keeps half of its cables to other switches. Works with softib's manager and with OpenSM. Exit 1 when a
+    finding proposes to isolate a cable.
 
     \b
     softib isolate pod --rounds 5 --every 60          # what would be done
@@ -113,7 +119,7 @@ def command(sources: tuple[str, ...], as_json: bool, **options: Any) -> int:
     return 0 if result.good else 1
 
 
-@command.command("ledger", short_help="isolations until now, and their reasons")
+@command.command("ledger", short_help="past and present isolations, and their reasons")
 @click.argument("source", shell_complete=completing.sources)
 @json_option
 def ledger(source: str, as_json: bool) -> int:

@@ -39,7 +39,7 @@ class SmGroup(click.Group):
 
 @click.group(cls=SmGroup)
 def command() -> None:
-    """softib's subnet manager: on any umad device (run), and inside a running fabric (sweep,
+    """Control softib's subnet manager: run it on a umad device (run), or control that of a running fabric (sweep,
     reload, explain)."""
 
 
@@ -49,9 +49,9 @@ def command() -> None:
 @click.argument("file", shell_complete=completing.files)
 @json_option
 def check_config(file: str, as_json: bool) -> int:
-    """Check FILE as OpenSM 3.3.23 reads it. Lists values that OpenSM does not use as written, and differences of
-    softib's manager. FILE is an options file (opensm -F), torus-2QoS.conf, partitions.conf, qos-policy.conf, prefix
-    routes, a file of GUIDs or a node-name-map, identified by content. Exit 1 if OpenSM does not use all of it.
+    """Check FILE as OpenSM 3.3.23 reads it. List values that OpenSM does not use as written, and how softib's manager
+    differs. FILE is an options file (opensm -F), torus-2QoS.conf, partitions.conf, qos-policy.conf, prefix routes, a
+    file of GUIDs or a node-name-map, identified by content. Exit 1 if OpenSM does not use all of it.
     """
     import softib
 
@@ -69,14 +69,14 @@ def check_config(file: str, as_json: bool) -> int:
     return int(not report.good)
 
 
-@command.command("job", short_help="an aggregation tree for the hosts of a job")
+@command.command("job", short_help="assign an aggregation tree to the hosts of a job")
 @click.argument("hosts", nargs=-1, required=True, shell_complete=completing.nodes)
-@click.option("--streaming", is_flag=True, help="A tree for large operations.")
+@click.option("--streaming", is_flag=True, help="Assign a tree for large operations (streaming).")
 @fabric_option
 @json_option
 def job(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json: bool) -> int:
-    """Give a job on HOSTS the aggregation tree with the fewest jobs: its number, the aggregation node of each host, and
-    the top node of the tree. The job counts until the manager's next sweep.
+    """Assign the aggregation tree with the fewest jobs to a job on HOSTS. Print the number of the tree, the aggregation
+    node of each host, and the top node. The job is counted until the manager's next sweep.
     """
     import softib
 

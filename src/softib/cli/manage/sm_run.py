@@ -25,28 +25,39 @@ SHOWN_NOTES = 12
 
 @click.command()
 @click.argument("devices", metavar="[DEVICE[=CONF]]...", nargs=-1)
-@click.option("--guid", "-g", metavar="GUID", help="The port with this PortGUID.")
+@click.option("--guid", "-g", metavar="GUID", help="Use the port with this PortGUID.")
 @click.option("--once", "-o", is_flag=True, help="Exit when the subnet is up.")
-@click.option("--dry-run", is_flag=True, help="Print the changes by node without sending Sets.")
+@click.option("--dry-run", is_flag=True, help="Print the changes to each node, without sending Sets.")
 @click.option(
     "--take-over", is_flag=True, help="Take the subnet from a live master: priority 15 makes it hand over (IBA 14.4.1)."
 )
 @click.option(
-    "--maxsmps", "-n", type=click.IntRange(1, 1024), default=8, show_default=True, help="Requests on the wire."
+    "--maxsmps",
+    "-n",
+    type=click.IntRange(1, 1024),
+    default=8,
+    show_default=True,
+    help="Maximum number of outstanding requests.",
 )
 @click.option(
     "--guid2lid",
     "lids",
     metavar="FILE",
     type=OutputFile(),
-    help="File for LIDs, with M_Keys next to it (default: OSM_CACHE_DIR, the running fabric, or your cache).",
+    help=(
+        "File that keeps the LIDs between runs; the M_Keys are kept next to it (default: OSM_CACHE_DIR, the running "
+        "fabric, or your cache)."
+    ),
 )
 @click.option(
     "--sa-db",
     "database",
     metavar="FILE",
     type=OutputFile(),
-    help="Keep groups, subscriptions and services between runs, in the format of OpenSM's opensm-sa.dump.",
+    help=(
+        "Keep multicast groups, subscriptions and services between runs in FILE, in the format of OpenSM's "
+        "opensm-sa.dump."
+    ),
 )
 @click.option("--log-file", "-f", metavar="FILE", type=OutputFile(), help="Log as lines of JSON.")
 @click.option(
@@ -63,12 +74,15 @@ SHOWN_NOTES = 12
     "--strict",
     is_flag=True,
     help=(
-        "Exit with code 1 if another engine than requested computed the tables, a pair has no path, a credit loop "
+        "Exit with code 1 if the requested engine did not compute the tables, a pair has no path, a credit loop "
         "can form, or the first sweep left out a device or port."
     ),
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help=("Print only JSON on stdout: the sweep, or the changes of a dry run.")
+    "--json",
+    "as_json",
+    is_flag=True,
+    help=("Print only JSON on stdout: the result of the sweep, or the changes of a dry run."),
 )
 @manager_options
 def command(
@@ -93,12 +107,11 @@ def command(
     \b
     softib run -- softib sm run --once         # a fabric of 'softib up --sm external'
     softib sm run mlx5_0 --dry-run             # hardware: what would this manager change?
-    softib sm run mlx5_0=a.conf mlx5_1=b.conf  # two subnets, one process, options of their own
+    softib sm run mlx5_0=a.conf mlx5_1=b.conf  # two subnets, each with its own options
 
-    Several DEVICEs: a manager for each, with the subnet behind it, in one process. CONF is a file
-    of OpenSM's options for this DEVICE, instead of --sm-config. A live master keeps the subnet,
-    unless --priority N (take part in the election) or --take-over is given. SIGHUP reads the files
-    again.
+    With several DEVICEs, one process manages the subnet of each. CONF is a file of OpenSM's options for this DEVICE,
+    instead of --sm-config. A live master keeps the subnet, unless --priority N (take part in the election) or
+    --take-over is given. On SIGHUP, the manager reads its files again.
     """
     import softib
 

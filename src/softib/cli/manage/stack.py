@@ -11,15 +11,15 @@ from softib.cli.shared.output import print_result
 
 @click.command()
 @click.argument("sources", nargs=-1, type=InputFile(), metavar="[FOLDER|ARCHIVE]...")
-@click.option("--ssh", metavar="HOST", multiple=True, help="Collect from this host by ssh; may be given several times.")
-@click.option("--matrix", metavar="F", type=InputFile(), help="Rows of the support matrix, added to softib's (TOML).")
-@click.option("--collector", is_flag=True, help="Print the shell script that makes a host's archive, and exit.")
+@click.option("--ssh", metavar="HOST", multiple=True, help="Collect from this host over ssh; repeatable.")
+@click.option("--matrix", metavar="F", type=InputFile(), help="Additional rows of the support matrix (TOML).")
+@click.option("--collector", is_flag=True, help="Print the shell script that creates the archive of a host, and exit.")
 @json_option
 def command(sources: tuple[str, ...], ssh: tuple[str, ...], matrix: str | None, collector: bool, as_json: bool) -> int:
     """Compare the software stacks of hosts: driver, firmware, kernel, libraries and settings, with each other, with
     their hardware and with a support matrix. Without FOLDER, ARCHIVE and --ssh, it checks this host, in a second.
 
-    Exit 1 for a fault, or if a host does not answer, for a scheduler's prolog.
+    Exit 1 for a fault, or if a host does not answer (for use in a scheduler's prolog).
 
     \b
     softib stack --ssh node1 --ssh node2 --ssh node3

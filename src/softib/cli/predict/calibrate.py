@@ -14,7 +14,7 @@ from softib.cli.shared.output import Steps, print_json, print_notice, print_prob
 
 @click.command()
 @click.argument("log", type=InputFile(), shell_complete=completing.files)
-@click.option("--source", metavar="SOURCE", help="The fabric on which the benchmark ran; OSU's logs need it.")
+@click.option("--source", metavar="SOURCE", help="The fabric on which the benchmark ran; required for OSU logs.")
 @click.option(
     "--workload",
     metavar="W",
@@ -26,15 +26,15 @@ from softib.cli.shared.output import Steps, print_json, print_notice, print_prob
     "--machine",
     metavar="F",
     type=OutputFile(),
-    help="Write the machine to this file; one that is there is calibrated further.",
+    help="Write the machine description to this file. If the file exists, the fit starts from the description in it.",
 )
 @json_option
 @source_options
 def command(log: str, source: str | None, workload: str, machine: str | None, as_json: bool, load: Load) -> int:
-    """Fit the description of a machine to LOG, of nccl-tests or an OSU benchmark.
+    """Fit a machine description to LOG, the output of nccl-tests or an OSU benchmark.
 
-    Constants that affect sizes of the log are fitted, the others are unchanged. The file of
-    --machine is for softib simulate --machine F.
+    Only constants that affect the message sizes in LOG are fitted. softib simulate --machine F uses the file that
+    --machine writes.
     """
     import softib
 

@@ -66,10 +66,9 @@ def command(
     """Run WORKLOAD on SOURCE over several networks, and show them side by side: completion, p50 and
     p99 latency, CPU share, price.
 
-    A generation keeps the graph and changes link speeds, adapters and switches. RoCE and TCP run
-    over the same cables at the data rate of SOURCE's links. WORKLOAD is the same as for softib
-    simulate. Exit 1 if a message did not complete, 2 for invalid input
-    or if a network that --network names was not run.
+    A generation keeps the graph and changes link speeds, adapters and switches. RoCE and TCP run over the same cables
+    at the data rate of SOURCE's links. WORKLOAD is the same as for softib simulate. Exit 1 if a message did not
+    complete; exit 2 if the input is invalid or a network named with --network could not be run.
     """
     import softib
 

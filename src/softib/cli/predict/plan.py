@@ -33,12 +33,15 @@ def _prices(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
-        click.option("--generation", metavar="G", help="Generation of the cables; default: that of the fastest link."),
+        click.option("--generation", metavar="G", help="Generation of the cables (default: that of the fastest link)."),
         click.option(
             "--shared",
             type=click.IntRange(min=0),
             metavar="N",
-            help="Adapters of each host of SOURCE on each --ancillary fabric; default: those with the same host name.",
+            help=(
+                "Which adapters of each host of SOURCE are on each --ancillary fabric; default: those with the same "
+                "host name."
+            ),
         ),
         click.option(
             "--ancillary",
@@ -62,15 +65,18 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @command.command()
 @click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Hosts.")
-@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs, instead of hosts.")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="Number of GPUs, instead of hosts.")
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SUM",
-    help="Maximum price of the network, in place of hosts: the design has as many GPU hosts as it pays for.",
+    help=(
+        "Maximum price of the network, instead of hosts: the design has the largest number of GPU hosts within this "
+        "price."
+    ),
 )
 @click.option(
-    "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs of a host."
+    "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs per host."
 )
 @click.option(
     "--adapters", type=click.IntRange(1, 64), metavar="N", help="Adapters per host; default: 1, or one per GPU."
@@ -90,14 +96,14 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Ports of each host on a storage fabric.",
+    help="Number of ports of each host on a storage fabric.",
 )
 @click.option(
     "--storage-hosts",
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Storage servers, each with one port on the storage fabric.",
+    help="Number of storage servers, each with one port on the storage fabric.",
 )
 @click.option("--name", default="design", show_default=True, help="Name of the fabric.")
 @click.option("--save", metavar="DIR", type=OutputFolder(), help="Write the fabric.yaml of each design into DIR.")
@@ -113,11 +119,10 @@ def design(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Compare the designs that hold --hosts or --gpus: switches, cables, bisection, price,
-    failures, growth.
+    """Compare the designs for --hosts or --gpus: switches, cables, bisection, price, failures, growth.
 
-    Each design is a fabric.yaml (--save), built and brought up by the subnet manager, whole and
-    with a dead leaf, spine and cable. check, simulate, up and plan cables accept it.
+    Each design is built and brought up by the subnet manager, intact and with a failed leaf, spine and cable. --save
+    writes it as fabric.yaml, for softib check, simulate, up and plan cables.
     """
     import softib
 
@@ -140,7 +145,7 @@ def design(
 
 @command.command()
 @click.argument("source", shell_complete=completing.sources)
-@click.option("--hosts", type=click.IntRange(min=1), required=True, metavar="N", help="Hosts more.")
+@click.option("--hosts", type=click.IntRange(min=1), required=True, metavar="N", help="Number of hosts to add.")
 @click.option(
     "--adapters",
     type=click.IntRange(1, 64),
@@ -150,7 +155,7 @@ def design(
 @json_option
 @source_options
 def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Load) -> int:
-    """Show ports for --hosts more hosts on SOURCE, parts to buy, and cables to move."""
+    """Show where to connect --hosts additional hosts to SOURCE, the parts to buy, and the cables to move."""
     import softib
 
     fabric = load(source, Steps())
@@ -174,8 +179,7 @@ def grow(source: str, hosts: int, adapters: int | None, as_json: bool, load: Loa
 @_floor
 @source_options
 def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **options: Any) -> int:
-    """Place SOURCE on a floor plan: lengths and media of all cables, bundles, the bill of
-    materials.
+    """Place SOURCE on a floor plan, and list lengths and media of all cables, bundles, and the bill of materials.
 
     The point-to-point list reads back as the plan of softib check --plan.
     """
@@ -190,10 +194,13 @@ def cables(source: str, outputs: tuple[str, ...], as_json: bool, load: Load, **o
 @command.command()
 @click.argument("source", shell_complete=completing.sources)
 @click.option(
-    "--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of the cluster: gives the cost of a GPU-hour."
+    "--gpus",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of GPUs of the cluster; adds the cost of a GPU-hour.",
 )
-@click.option("--workload", metavar="W", help="A training step of all GPUs, in the form of softib simulate.")
-@click.option("--scale", metavar="N,N", default="", help="Numbers of GPUs of a scaling curve, besides --gpus.")
+@click.option("--workload", metavar="W", help="A training step of all GPUs, as in softib simulate.")
+@click.option("--scale", metavar="N,N", default="", help="Additional numbers of GPUs for a scaling curve.")
 @click.option(
     "--save",
     "outputs",
@@ -215,8 +222,8 @@ def cost(
     load: Load,
     **options: Any,
 ) -> int:
-    """Show the bill of SOURCE on a floor plan, energy over five years, and the network's share of a
-    GPU-hour."""
+    """Show the bill of materials of SOURCE on a floor plan, its energy over five years, and the network's share of the
+    cost of a GPU-hour."""
     import softib
 
     try:
@@ -243,7 +250,7 @@ def cost(
 @_floor
 @source_options
 def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: Any) -> int:
-    """Compare QUOTE, a vendor's bill (CSV or XLSX), with what SOURCE needs on a floor plan.
+    """Compare QUOTE, a vendor's bill of materials (CSV or XLSX), with the parts that SOURCE needs on a floor plan.
 
     Exit 1 if items are missing or not needed.
     """
@@ -257,8 +264,8 @@ def check_quote(source: str, quote: str, as_json: bool, load: Load, **options: A
 @click.argument("name", required=False)
 @json_option
 def devices(name: str | None, as_json: bool) -> int:
-    """List the catalogue: adapters, switches, Ethernet switches and cables, and the number of figures
-    with a source and without. With NAME: each figure of that device, with its source.
+    """List the catalogue of adapters, switches, Ethernet switches and cables, with the number of figures that have a
+    source and that have none. With NAME, show each figure of that device with its source.
     """
     import softib
 
@@ -280,10 +287,10 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
 
 @click.command()
 @click.argument("workload", required=False, shell_complete=completing.files)
-@click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Nodes of the job.")
-@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="GPUs of the job, in place of nodes.")
+@click.option("--hosts", type=click.IntRange(min=1), metavar="N", help="Number of nodes of the job.")
+@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="Number of GPUs of the job, instead of nodes.")
 @click.option(
-    "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs of a node."
+    "--gpus-per-host", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="GPUs per node."
 )
 @click.option(
     "--kind",
@@ -291,13 +298,17 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
     help="Kind of the job (default: by the workload's pattern).",
 )
 @click.option(
-    "--calls", "calls_a_second", type=click.FloatRange(min=0), metavar="N", help="MPI collectives per second of a rank."
+    "--calls",
+    "calls_a_second",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    help="Number of MPI collectives per second on each rank.",
 )
 @click.option(
     "--step", "step_ms", type=click.FloatRange(min=0), metavar="MS", help="Milliseconds between exchanges of gradients."
 )
 @click.option("--storage", type=NETWORKS, help="Network of the parallel file system.")
-@click.option("--existing", type=NETWORKS, help="Existing network.")
+@click.option("--existing", type=NETWORKS, help="The network that the site already has.")
 @click.option(
     "--no-staff",
     "staff",
@@ -307,7 +318,12 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
     help="The site has no experience with lossless Ethernet or a subnet manager.",
 )
 @click.option(
-    "--tenants", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="Tenants of the fabric."
+    "--tenants",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Number of tenants of the fabric.",
 )
 @click.option(
     "--prices",
@@ -327,9 +343,8 @@ def advise(
     as_json: bool,
     **facts: Any,
 ) -> int:
-    """Advise on the network for WORKLOAD (in the form of softib simulate) or for the facts given
-    by options. Prints the deciding rules first, then time and cost of each network, and the break-even
-    price. States if Ethernet is enough.
+    """Recommend a network for WORKLOAD (as in softib simulate) or for a job described by options. Print the deciding
+    rules, the time and cost of each network, the break-even price, and whether Ethernet suffices for the job.
     """
     import softib
 

@@ -37,8 +37,8 @@ SMS = ("internal", "off")
     default="fluid",
     show_default=True,
     help=(
-        "packet: credits, queues, arbitration; fluid: fair rates of flows; static: loads of links; loggops: traces, "
-        "without congestion."
+        "Layer of the simulator. packet: credits, queues, arbitration; fluid: fair rates of flows; static: loads of "
+        "links; loggops: traces, without congestion."
     ),
 )
 @table_options
@@ -49,20 +49,20 @@ SMS = ("internal", "off")
     metavar="CHANGES",
     multiple=True,
     help=(
-        "Run it again with a change: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, "
-        "or several with commas. Repeatable."
+        "Run WORKLOAD again with a change: engine=updn, ar=on, cc=on, vl=jobs, network=roce, generation=XDR, or "
+        "several separated by commas. Repeatable."
     ),
 )
 @click.option(
     "--sensitivity",
     is_flag=True,
-    help="Run it with latency, bandwidth and congestion halved and doubled.",
+    help="Run WORKLOAD again with latency, bandwidth and congestion halved and doubled.",
 )
-@click.option("--alone", is_flag=True, help="Run each job without the others too, and show its slowdown.")
+@click.option("--alone", is_flag=True, help="Also run each job alone, and show its slowdown.")
 @click.option(
     "--sample",
     metavar="TIME",
-    help="Interval of loads and queues over time, for example 1us (default: about a hundredth of the run).",
+    help="Interval between samples of loads and queues, for example 1us (default: about a hundredth of the run).",
 )
 @click.option(
     "--trace",
@@ -83,7 +83,7 @@ SMS = ("internal", "off")
     "--counters",
     metavar="NODE:PORT",
     multiple=True,
-    help="Print the increase of a port's counters in the run, as perfquery does. Repeatable.",
+    help="Print the increase of a port's counters during the run, in the format of perfquery. Repeatable.",
 )
 @click.option(
     "--network",
@@ -125,7 +125,7 @@ SMS = ("internal", "off")
     "--sm",
     type=click.Choice(SMS),
     default=None,
-    help="The subnet manager that reacts to faults: softib's, on the same virtual clock (default), or none.",
+    help="The subnet manager that reacts to faults: softib's manager in virtual time (default), or none.",
 )
 @click.option(
     "--timeout",
@@ -164,13 +164,13 @@ SMS = ("internal", "off")
     "--parquet",
     metavar="F",
     type=OutputFile(),
-    help="Write every message (of a sweep: every run) as a row of a Parquet file.",
+    help="Write every message (with --sweep: every run) as a row of a Parquet file.",
 )
 @click.option(
     "--packets",
     metavar="F",
     type=OutputFile(),
-    help="Packet layer: write what every packet did at every port as rows of a Parquet file.",
+    help="Packet layer: write every event of every packet at every port as a row of a Parquet file.",
 )
 @click.option(
     "--html",
@@ -198,7 +198,7 @@ def command(source: str, workload: str, load: Load, **given: Any) -> int:
         return swept(source, workload, load, given)
     if bool(given["pcap"]) != bool(given["ports"]):
         raise click.UsageError(
-            "--pcap F and --port NODE:PORT must be used together: the file, and the ports whose frames it contains"
+            "--pcap F (the file) and --port NODE:PORT (the ports whose frames are captured) must be used together"
         )
     fabric = load(source, Steps())
     if given["layer"] == "loggops":
@@ -269,7 +269,7 @@ def _replay(fabric: softib.Fabric, workload: str, given: dict[str, Any]) -> int:
         source = context.get_parameter_source(key)
         if key not in OF_REPLAY and source is not None and source.name == "COMMANDLINE":
             raise click.UsageError(
-                f"--layer loggops takes --engine, --lfts and --json; leave --{key.replace('_', '-')} out"
+                f"--layer loggops supports only --engine, --lfts and --json; leave --{key.replace('_', '-')} out"
             )
     result = softib.replay(fabric, workload, engine=given["engine"], lfts=given["lfts"])
     if given["as_json"]:

@@ -29,7 +29,7 @@ from softib.cli.shared.output import print_json, print_notice
     "file",
     metavar="FILE",
     type=InputFile(),
-    help=("A file with a command by node, and optionally the fabric and faults."),
+    help=("A file with a command for each node, and optionally the fabric and faults (YAML)."),
 )
 @click.option(
     "--fault",
@@ -41,8 +41,12 @@ from softib.cli.shared.output import print_json, print_notice
         "repeatable."
     ),
 )
-@click.option("--net", is_flag=True, help="In the networks of the nodes, with IP over InfiniBand.")
-@click.option("--allow-ip", is_flag=True, help="With --net, pass if only IP over InfiniBand moved data.")
+@click.option("--net", is_flag=True, help="Run the commands in the networks of the nodes, with IP over InfiniBand.")
+@click.option(
+    "--allow-ip",
+    is_flag=True,
+    help="With --net: also pass if no data moved through verbs, but some through IP over InfiniBand.",
+)
 @click.option(
     "--artifacts",
     metavar="DIR",
@@ -57,7 +61,7 @@ from softib.cli.shared.output import print_json, print_notice
     metavar="S",
     default=3600,
     show_default=True,
-    help="Fail with 124 after S seconds.",
+    help="Time limit in seconds; after it, exit with code 124.",
 )
 @json_option
 @click.argument("program", nargs=-1, shell_complete=completing.files)
@@ -81,7 +85,7 @@ def command(
     softib ci --node host-0001,host-0002 --fault link-down@2s -- ./job
     softib ci --file ci.yaml
 
-    A failed run leaves a capture of all MADs, counters, output and log in --artifacts.
+    After a failed run, the --artifacts folder contains a capture of all MADs, the counters, the output and the log.
     """
     import softib
 

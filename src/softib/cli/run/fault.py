@@ -44,7 +44,7 @@ _RATES = {
 """Kind → the option that RATE sets."""
 _DONE = {
     "ber": ("bit error rate {:g}", "no bit errors"),
-    "attenuation": ("{:g} dB of light lost", "no light lost"),
+    "attenuation": ("{:g} dB optical loss", "no optical loss"),
     "weak-laser": ("its laser sends {:g} dB less", "its laser is well"),
     "hot-module": ("its module has {:g} °C", "its module has 0 °C"),
     "slow-port": ("it drains {:g} Gb/s", "it drains nothing"),
@@ -73,11 +73,16 @@ _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0
     help="flap: duration of each failure in seconds (default: half a period).",
 )
 @click.option("--count", type=int, metavar="N", help="flap: number of failures (default: until clear or link-up).")
-@click.option("--duration", "duration_s", type=float, metavar="S", help="flap: no new failure after this many seconds.")
+@click.option(
+    "--duration", "duration_s", type=float, metavar="S", help="flap: time in seconds after which no new failure starts."
+)
 @click.option("--width", type=int, metavar="LANES", help="downgrade: maximum lanes.")
 @click.option("--speed", metavar="GEN", help="downgrade: maximum generation, for example EDR.")
 @click.option(
-    "--overrun", is_flag=True, default=None, help="slow-port: grants credits regardless; its buffer overruns."
+    "--overrun",
+    is_flag=True,
+    default=None,
+    help="slow-port: the port grants credits although it is slow, so its buffer overruns.",
 )
 @click.option("--guid", metavar="GUID", help="sys-guid: the SystemImageGUID, in hex.")
 @fabric_option
@@ -87,21 +92,21 @@ def command(kind: str, locations: tuple[str, ...], fabric: str | None, as_json: 
     trap 128.
 
     \b
-    link-down|link-up NODE[PORT]     no signal on the cable, and again
-    flap NODE[PORT]                  down and up again and again
-    ber NODE[PORT] RATE              bit errors, such as 1e-9; 0 heals
-    attenuation NODE[PORT] DB        light for the port is lost; 0 heals
-    weak-laser NODE[PORT] DB         its laser sends less; 0 heals
-    hot-module NODE[PORT] CELSIUS    its module is that warm
+    link-down|link-up NODE[PORT]     no signal on the cable, or signal again
+    flap NODE[PORT]                  goes down and up repeatedly
+    ber NODE[PORT] RATE              bit error ratio, for example 1e-9; 0 clears
+    attenuation NODE[PORT] DB        optical loss before the port; 0 clears
+    weak-laser NODE[PORT] DB         its laser sends less light; 0 clears
+    hot-module NODE[PORT] CELSIUS    temperature of its module
     downgrade NODE[PORT]             trains again at --width and --speed
     slow-port NODE[PORT] GBPS        drains slowly; 0 = nothing
-    flow-control NODE[PORT] SHARE    leaves out flow-control packets; 0 heals
-    switch-down|switch-up NODE       without power, and again
-    sys-guid NODE                    takes the SystemImageGUID --guid (trap 145)
-    list                             all faults
-    clear [NODE[PORT]|NODE]          clears it, or everything
+    flow-control NODE[PORT] SHARE    omits flow-control packets; 0 clears
+    switch-down|switch-up NODE       power off, or on again
+    sys-guid NODE                    changes its SystemImageGUID to --guid (trap 145)
+    list                             list all faults
+    clear [NODE[PORT]|NODE]          clear its faults, or all faults
 
-    Several places are changed at once, by name or pattern: 'leaf-3[*]', 'leaf-*[1-4,9]', 'spine-?'.
+    Several ports or nodes can be given, by name or pattern: 'leaf-3[*]', 'leaf-*[1-4,9]', 'spine-?'.
 
     Example: softib fault flap 'leaf-3[40]' --period 1 --count 10
     """

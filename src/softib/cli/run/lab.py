@@ -29,11 +29,10 @@ class Laboratories(Result):
 @click.option("--check", is_flag=True, help="Judge the answers and repairs in the laboratory's folder.")
 @json_option
 def command(number: str | None, check: bool, as_json: bool) -> int:
-    """List the laboratories, or begin laboratory NUMBER: a folder with a fabric, commands to try, and a
-    question.
+    """List the laboratories, or start laboratory NUMBER: write a folder with a fabric, commands to try, and a question.
 
-    Each wrong --check shows one hint more. Exit 1 until the laboratory is solved. 'softib serve' has the
-    laboratories too.
+    Each wrong --check shows one more hint. Exit 1 until the laboratory is solved. 'softib serve' has the laboratories
+    too.
 
     \b
     softib lab                                # all of them

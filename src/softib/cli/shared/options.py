@@ -213,8 +213,8 @@ def _decorated(function: F, options: Sequence[Callable[[F], F]]) -> F:
 
 
 def _gathered(keyword: str, options: Sequence[Callable[[Any], Any]]) -> Callable[[F], F]:
-    """Return a decorator that adds ``options`` to a verb. The verb receives their values by name in one mapping, the
-    argument ``keyword``.
+    """Return a decorator that adds ``options`` to a subcommand. The subcommand receives their values by name in one
+    mapping, the argument ``keyword``.
     """
 
     def decorated(function: F) -> F:
@@ -265,7 +265,7 @@ class Load(Protocol):
 
 
 def source_options(function: F) -> F:
-    """Add the options of the reader of SOURCE to a verb. The verb receives ``load``, a :class:`Load`."""
+    """Add the options of the reader of SOURCE to a subcommand. The subcommand receives ``load``, a :class:`Load`."""
 
     @wraps(function)
     def with_load(*args: Any, ibnl: tuple[str, ...], node_name_map: str | None, **options: Any) -> Any:
@@ -300,8 +300,8 @@ def routing_of(
 
 
 def table_options(function: F) -> F:
-    """Add ``--engine`` and ``--lfts``, which select the forwarding tables that a verb judges. Using both, or GUID files
-    with ``--lfts``, is a usage error.
+    """Add ``--engine`` and ``--lfts``, which select the forwarding tables that a subcommand judges. Using both, or GUID
+    files with ``--lfts``, is a usage error.
     """
 
     @wraps(function)

@@ -46,8 +46,8 @@ SLOW_S = 10.0
 
 
 def given_options(*left_out: str) -> dict[str, Any]:
-    """Return the options on the command line, except ``left_out``, to run the same verb in another process. The keys
-    are their long names without leading dashes.
+    """Return the options on the command line, except ``left_out``, to run the same subcommand in another process. The
+    keys are their long names without leading dashes.
     """
     context = click.get_current_context()
     values = {}
@@ -88,7 +88,7 @@ def print_result(result: Any, as_json: bool) -> None:
 
 @dataclass
 class Listening(Result):
-    """The result of a verb that serves clients: it prints this and keeps running."""
+    """The result of a subcommand that serves clients: the subcommand prints this and keeps running."""
 
     document = "listening"
 
@@ -100,8 +100,7 @@ class Listening(Result):
 
 
 def print_line(document: Result | dict[str, Any]) -> None:
-    """Print a document on one line of stdout, unbuffered, for a verb that keeps running after
-    it is ready."""
+    """Print a document on one line of stdout, unbuffered, for a subcommand that keeps running after it is ready."""
     import json
 
     click.echo(json.dumps(plain(document), ensure_ascii=True, allow_nan=False))

@@ -11,7 +11,8 @@ __all__ = ["VerbWithCommands"]
 
 
 class VerbWithCommands(click.Group):
-    """A verb with arguments and options; a first argument that names one of its commands calls that command."""
+    """A subcommand with arguments and options. If its first argument names one of its own subcommands, that one is
+    called."""
 
     allow_extra_args = False
     allow_interspersed_args = True
@@ -22,7 +23,7 @@ class VerbWithCommands(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Return the context of the verb, or of the command that the first argument names."""
+        """Return the context of the subcommand, or of its own subcommand that the first argument names."""
         if args and args[0] in self.commands:
             return self.commands[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         self._refuse_misspelt(args)
@@ -44,13 +45,13 @@ class VerbWithCommands(click.Group):
             )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the options of the verb, which its commands do not share."""
+        """Parse the options of the subcommand itself; its own subcommands do not share them."""
         return click.Command.parse_args(self, ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the verb."""
+        """Call the subcommand."""
         return click.Command.invoke(self, ctx)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Return the usage of the verb; the help lists the commands."""
+        """Return the usage of the subcommand; its help lists its own subcommands."""
         return click.Command.collect_usage_pieces(self, ctx)

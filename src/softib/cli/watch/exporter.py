@@ -100,14 +100,14 @@ def command(
 ) -> int:
     """Serve the counters of SOURCE at /metrics for Prometheus.
 
-    SOURCE is a running fabric or umad:DEVICE. Rounds of Gets are read in the background; a scrape
-    returns the last one, without ports that did not answer. With --once also one or two files that
-    others collected (ibdiagnet's .db_csv, perfquery's output with --fabric …). docs/monitoring.md
-    lists every metric.
+    SOURCE is a running fabric or umad:DEVICE. The counters of all ports are read at intervals in the background. A
+    scrape returns the last complete reading; ports that did not answer are absent. With --once, SOURCE can also be one
+    or two files from other tools (ibdiagnet's .db_csv, perfquery's output with --fabric …). docs/monitoring.md lists
+    every metric.
 
     Known devices that are down keep their metrics (softib_device_up, softib_link_up, softib_port_state), even if the
-    exporter is restarted, until they are up again or 'softib exporter forget SOURCE [NAME...]' removes them: all that
-    are down, or only the devices and ports NAME.
+    exporter is restarted, until they are up again or 'softib exporter forget SOURCE [NAME...]' removes them. Without
+    NAME, it removes everything that is down; with NAME, only those devices and ports.
 
     \b
     softib exporter pod                        # a fabric of 'softib up'

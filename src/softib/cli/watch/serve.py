@@ -64,13 +64,17 @@ from softib.input_files import read_text
     "--partitions",
     type=InputFile(),
     metavar="FILE",
-    help="With --tenants: the partitions.conf of another manager, OpenSM, which programs them.",
+    help=(
+        "With --tenants: the partitions.conf of an OpenSM that is the subnet's master; it then programs the partitions "
+        "(default: softib's manager)."
+    ),
 )
 @click.option(
     "--reload",
     metavar="COMMAND",
     help=(
-        "With --partitions: program and arguments that make that manager read it again, for example 'kill -HUP PID'. "
+        "With --partitions: program and arguments that make this OpenSM read the file again, for example 'kill -HUP "
+        "PID'. "
         "No shell runs it: for $VAR, pipes and files with the PID, use \"sh -c '...'\"."
     ),
 )

@@ -20,8 +20,8 @@ LANES = 4
 
 
 def _by_ports() -> dict[int, int]:
-    """Return number of ports → speed code, without numbers of ports that occur in several generations of switches.
-    Switches with SHARP have one port more than external ports (41 for Quantum, 65 for Quantum-2).
+    """Return the speed code for each number of ports, without numbers that occur in several generations of switches. A
+    switch with SHARP reports one port more than it has external ports: 41 for Quantum, 65 for Quantum-2.
     """
     generations: dict[int, set[str]] = {}
     for part in DEVICES.values():

@@ -44,8 +44,9 @@ class Bundles:
     def _fits(
         self, a: int, b: int, at_a: list[int], at_b: list[int]
     ) -> Iterator[tuple[tuple[int, int], list[tuple[int, int]]]]:
-        """Yield each position of the usual arrangement that contains all given ports and no existing cable: (number of
-        its ports outside the used range of numbers, number of its ports that were not given, pairs of ports).
+        """Yield each placement of the usual cable bundle that uses all given ports and only free ports otherwise. Each
+        is ``(rank, pairs)``: the rank is (ports outside the usual range, ports not given), the pairs are the ports to
+        connect.
         """
         f = self.view.fabric
         usual, used = self._usual(a, b)

@@ -198,7 +198,8 @@ def _within(group: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _compare(compared: Joins, linked: _Links, a: np.ndarray, b: np.ndarray, kind: int) -> None:
-    """Add to ``compared`` the pairs ``a``, ``b`` of one kind of join that have fewer cables than most."""
+    """Compare the joins ``a[i]``-``b[i]``, which are of one kind, with each other. Add to ``compared`` those with too
+    few cables (``missing``) and with too many (``surplus``)."""
     alive = linked.linked[a] & linked.linked[b]
     a, b = a[alive], b[alive]
     count = linked.count(a, b)

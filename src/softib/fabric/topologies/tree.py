@@ -82,9 +82,8 @@ def evenly_spread(children: int, up: int, down: int) -> int:
     """Return the number of parents: the smallest s >= ceil(children * up / down) for which s
     divides ``up``.
 
-    Then every child has ``up // s`` cables to each parent. This is the spine column of NVIDIA's DGX
-    SuperPOD reference architecture (4, 8, 16, 16 spines for 8, 16, 24, 32 leaves of 64 ports with
-    32 uplinks).
+    Then every child has ``up // s`` cables to each parent. The results equal the number of spines in NVIDIA's DGX
+    SuperPOD reference architecture: 4, 8, 16, 16 for 8, 16, 24, 32 leaves (64 ports, 32 uplinks each).
     """
     least = max(1, -(-children * up // down))
     return next(s for s in range(least, up + 1) if up % s == 0)

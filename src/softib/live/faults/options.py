@@ -102,12 +102,12 @@ KINDS: dict[str, LiveFault] = {
     "attenuation": LiveFault(
         "light on the way to the port is lost (a dirty connector, a bend); 0 removes the fault",
         needed=("db",),
-        options={"db": Option(_decibels, f"dB of light that are lost, from 0 to {MOST_DB:g}")},
+        options={"db": Option(_decibels, f"optical loss in dB, from 0 to {MOST_DB:g}")},
     ),
     "weak-laser": LiveFault(
         "the laser of the port sends less light; 0 removes the fault",
         needed=("db",),
-        options={"db": Option(_decibels, f"dB of light that are lost, from 0 to {MOST_DB:g}")},
+        options={"db": Option(_decibels, f"optical loss in dB, from 0 to {MOST_DB:g}")},
     ),
     "hot-module": LiveFault(
         "the module in the port reports a temperature",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from softib.errors import InputError, os_reason
 from softib.live import instances
-from softib.live.launch.child_watchdog import PASSED_ON, StaleDirs, adopt_orphans, pass_on, wait_with
+from softib.live.launch.child_watchdog import PASSED_ON, StaleDirs, adopt_orphans, end_with_parent, pass_on, wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
 from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, WAIT, why_no_umad, why_no_verbs
@@ -172,9 +172,8 @@ def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str,
             if options.namespace:
                 return {}
             raise InputError(
-                f"{program} is a {there.kind} program, {libraries[0].name} is {here.kind}: it cannot be loaded into "
-                f"it; "
-                f"run a {here.kind} build, or use --ns for programs that only read /sys/class/infiniband"
+                f"{program} is built for {there.kind}, but {libraries[0].name} for {here.kind}, so the library cannot "
+                f"be preloaded; run a {here.kind} build, or use --ns if the program only reads /sys/class/infiniband"
             )
         if there.deaf and not options.namespace:
             print(
@@ -215,6 +214,7 @@ def _start(
             options.enter()
         if enter is not None:
             enter()
+        end_with_parent()  # the kernel clears it when credentials change, as in a namespace
 
     try:
         # It inherits this process's descriptors, as under any other command: MPICH's ranks communicate with their

@@ -1,5 +1,4 @@
-"""The commands of programs to rdma_cm, executed as the kernel of their host would (Linux
-drivers/infiniband/core/cma.c)."""
+"""Execution of a program's rdma_cm commands, with the behaviour of Linux (drivers/infiniband/core/cma.c)."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ class Owner(Protocol):
     endpoints: dict[int, Endpoint]
 
     def child_number(self) -> int:
-        """Return a number for the id of a request that arrived."""
+        """Return an unused id number for an incoming connection request."""
 
 
 class Ucma:

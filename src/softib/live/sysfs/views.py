@@ -218,7 +218,7 @@ class View:
 
 
 class Views:
-    """The views of a running fabric below ``folder``, by name. ``profile``: the model of machine that each host is."""
+    """The views of a running fabric below ``folder``, by name. ``profile``: the machine model of every host."""
 
     def __init__(self, fabric: Fabric, folder: Path, profile: NodeProfile | None = None):
         self.fabric, self.folder, self.profile = fabric, folder, profile

@@ -237,7 +237,7 @@ class UmadRequests:
         heapq.heappush(self._timers, (waits.deadline_ps, next(self._order), file.number, tid))
 
     def wait_s(self, now_ps: int) -> float:
-        """Return the seconds until the time of a request is over (infinite: none waits)."""
+        """Return the seconds until the next request times out; infinity if none is pending."""
         return max(0.0, (self._timers[0][0] - now_ps) / 1e12) if self._timers else float("inf")
 
     def tick(self, now_ps: int) -> None:

@@ -222,11 +222,11 @@ class UmadServer(SeqpacketServer):
     # -- time --
 
     def wait_s(self, now_ps: int) -> float:
-        """Return the seconds until the time of a request is over (infinite: none waits)."""
+        """Return the seconds until the next request times out; infinity if none is pending."""
         return self.requests.wait_s(now_ps)
 
     def tick(self, now_ps: int) -> None:
-        """Send requests again, or return those whose time has run out; drop files that their programs have closed."""
+        """Send requests again, or return those that have timed out; drop files that their programs have closed."""
         self.requests.tick(now_ps)
         for file in list(self.files.values()):
             self._drop_closed(file)

@@ -65,7 +65,8 @@ class StandingFindings:
             rows = [
                 self._row(f, seen) for f in self._found(seen) if _of_shard(f, seen) and not self._over(f, seen, now_s)
             ]
-            # Findings from before this exporter began are kept until that time has been observed again.
+            # After a restart, findings recorded earlier stay current until this exporter has observed for a whole
+            # window (JUDGED_S).
             holds_s = JUDGED_S if now_s - self._began_s < JUDGED_S else 0.0
             self.ledger.step(rows, now_s, holds_s)
             self.judged_s = now_s

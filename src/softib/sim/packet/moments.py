@@ -1,5 +1,5 @@
 """Copies of all values of a packet-layer run that change, taken at one time so that two times can be compared. Packets,
-events and credits are copied by content, because their rows in pools differ."""
+events and credits are copied by value, because the same packet is in another row of its pool at another time."""
 
 from __future__ import annotations
 

@@ -122,7 +122,9 @@ def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
         if key == "pcie":
             hit = _PCIE.fullmatch(str(value).strip())
             if not hit:
-                raise InputError(f"pcie {value!r} of hosts: use for example gen4x16")
+                raise InputError(
+                    f"hosts: pcie {value!r} is not a PCIe link; use gen1 to gen6 with x1 to x32, for example gen4x16"
+                )
             figures["pcie_gbps"] = pcie_gbps(int(hit[1]), int(hit[2]))
             continue
         try:
@@ -130,7 +132,9 @@ def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
         except (TypeError, ValueError):
             number = math.nan
         if isinstance(value, bool) or not 0 < number < MOST_OF_HOSTS:
-            raise InputError(f"{key} {value!r} of hosts: use a number above 0, for example {EXAMPLES[key]}")
+            raise InputError(
+                f"hosts: {key} {value!r} is out of range; use a number above 0, for example {EXAMPLES[key]}"
+            )
         figures[key] = number
     return figures
 

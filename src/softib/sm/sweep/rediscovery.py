@@ -85,8 +85,8 @@ class Rediscovery(Discovery):
         self._go_on()
 
     def lost(self, attr: int, tags: np.ndarray, why: str) -> None:
-        """Handle a port on a route, or a node at the end of a route that works, that does not
-        answer. This contradicts the last sweep."""
+        """Handle a request without an answer: from a port on a known route, or from a node whose route is proven to
+        work. This contradicts the last sweep."""
         if attr == SmpAttr.PORT_INFO and not self._over and self._checking.intersection(tags.tolist()):
             self.distrusted = True
         super().lost(attr, tags, why)

@@ -124,7 +124,7 @@ class Schedule:
         return total - before > MOST_PS
 
     def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (operations that wait, operations whose end they wait for). An operation that waits for the begin of
+        """Return (operations that wait, operations whose end they wait for). An operation that waits for the start of
         another one waits for the dependencies of that operation."""
         owner = np.repeat(np.arange(len(self)), np.diff(self.first))
         needs, start = self.needs, self.on_start

@@ -75,7 +75,7 @@ def _nodes(file: Path, rank: int) -> list[Node]:
 
 @dataclass
 class Call:
-    """The call of a collective by one rank: rows of its begin and end."""
+    """The call of a collective by one rank: rows of its start and end."""
 
     rank: int
     node: Node

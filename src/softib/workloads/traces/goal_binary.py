@@ -71,7 +71,7 @@ def read_binary(path: Path, data: bytes) -> Schedule:
 
 def _followers(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return, for each operation in order, the operations that wait for it: first those that wait for its end, then
-    those that wait for its begin. Also return a bool for each: whether it waits for the begin."""
+    those that wait for its start. Also return a bool for each: whether it waits for the start."""
     ends, starters = ops["followers"].astype(np.int64), ops["starters"].astype(np.int64)
     begin = np.cumsum(ends) - ends
     if len(lists) and lists.max() >= len(ops):
@@ -186,13 +186,17 @@ def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.nda
     if odd.any():
         i = int(np.argmax(odd))
         raise InputError(
-            f"{path}: rank {rank[i]} has an operation of type {types[i]}: operations of Portals are read only from text"
+            f"{path}: rank {rank[i]} has an operation of type {types[i]}, a Portals operation, which softib reads only "
+            f"from GOAL text; convert the schedule to text"
         )
     kind = np.array([KINDS.get(k, 0) for k in range(4)], np.uint8)[types]
     computes = kind == Kind.COMPUTE
-    size = join("size").astype(np.int64)
+    size = join("sizef").astype(np.int64)
     if (size < 0).any():
-        raise InputError(f"{path}: {int(join('size').max()):,} bytes or ns are more than a run can count")
+        raise InputError(
+            f"{path}: size {int(join('size').max()):,} is too large; sizes (bytes of a message, ns of a computation) "
+            f"are at most 2^63 - 1"
+        )
     n = len(rank)
     begins = np.zeros(n + 1, np.int64)
     np.cumsum(join("followers").astype(np.int64) + join("starters"), out=begins[1:])

@@ -154,7 +154,7 @@ def _ranges(held: sqlite3.Connection, *like: str) -> list[tuple[tuple[Any, ...],
 
 
 def _talks(path: Path, held: sqlite3.Connection) -> list[Piece]:
-    """Return NCCL's calls, each from the begin of its first kernel to the end of its last one."""
+    """Return NCCL's calls, each from the start of its first kernel to the end of its last one."""
     rows: dict[int, list[tuple[int, int, Any]]] = defaultdict(list)
     for (begin, thread, call), fields in _ranges(held, *CALLS):
         rows[thread].append((begin, 0, {COLLECTIVE: CALLS[call], **fields}))
@@ -188,7 +188,7 @@ def _pieces(batch: _Batch) -> list[Piece]:
 
 
 def _computations(held: sqlite3.Connection, table: str) -> list[Piece]:
-    """Return the other operations of the GPU, from one table."""
+    """Return the GPU operations in ``table`` that are not NCCL kernels."""
     if table != KERNELS:
         return [Piece(a / 1e3, b / 1e3) for a, b in held.execute(f'SELECT start, "end" FROM {table}')]
     query = f"""SELECT k.start, k."end" FROM {table} k JOIN StringIds n ON n.id = k.shortName
@@ -206,7 +206,10 @@ def _group(path: Path, piece: Piece, communicators: _Communicators, files: int) 
         raise InputError(f"{where}: its range has no {COMMUNICATOR}; profile with a newer NCCL")
     count, of = communicators.ranks.get(communicator, 0), communicators.files.get(communicator, {})
     if name in OF_ONE_RANK and not count:
-        raise InputError(f"{where}: the report does not have the begin of its communicator; profile from the start")
+        raise InputError(
+            f"{where}: the report does not contain the initialisation of its communicator; profile from the start of "
+            f"the program"
+        )
     args |= {"In msg nelems": args[SIZE] * (count if name in OF_ONE_RANK else 1), "dtype": "Byte"}
     if files == 1 and count == max(communicators.ranks.values(), default=0):
         of = {k: k for k in range(count)}

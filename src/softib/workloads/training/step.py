@@ -88,12 +88,12 @@ class Step:
 
     @cached_property
     def weights(self) -> float:
-        """Return the parameters of a rank."""
+        """Return the number of parameters of a rank."""
         return sum(self.layout.gradients(self.model))
 
     @cached_property
     def layers(self) -> int:
-        """Return the layers of a chunk."""
+        """Return the number of layers in a chunk."""
         return self.model.layers // self.layout.pipeline // self.layout.interleave
 
     @cached_property

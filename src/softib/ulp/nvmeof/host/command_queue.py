@@ -155,7 +155,7 @@ class CommandQueue:
         self.columns.n[layout.FREE] += 1
 
     def sleep(self, timeout_s: float) -> None:
-        """Sleep until a response may have arrived, or the time is over. Before this call, the caller must call
+        """Sleep until a response may have arrived, at most the given time. Before this call, the caller must call
         :meth:`~softib.ulp.nvmeof.rdma.QueuePair.arm`, and then check for responses."""
         waits = select.poll()
         waits.register(self.pair.channel_fd, select.POLLIN)

@@ -67,7 +67,7 @@ struct ve_qp {
                                      * hold the contents of that ACK */
     struct sv_wire_size sent, answer;
     uint32_t answer_len;
-    uint16_t moves;                 /* value of s->moves that `attr` and `route` include */
+    uint16_t moves;                 /* number of path migrations (s->moves) already applied to `attr`, `route` */
     struct ve_sq_sched *sched;           /* sq_sched.c; NULL: nothing was ever deferred */
     uint32_t events;                /* asynchronous events fetched but not acknowledged */
     struct ve_sge_bounce *sge_bounce; /* sge_bounce.c: buffer of the current request */

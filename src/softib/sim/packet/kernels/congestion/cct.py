@@ -43,8 +43,8 @@ def timer_over(net, state, port, stream, now):
 
 @inner
 def static_rate(state, stream):
-    """Return the time from the begin of a packet of ``stream`` to the begin of the next, in
-    thousandths of the packet's own time; 0: no limit."""
+    """Return the time from the start of a packet of ``stream`` to the start of the next, in thousandths of the packet's
+    own time; 0: no limit."""
     return state.qp[stream >> 1].back_ps_packet if stream & 1 else state.qp[stream >> 1].ps_packet
 
 

@@ -145,9 +145,11 @@ DCQCN = CongestionControl(
     text="rates by ECN and CNPs (Zhu et al., SIGCOMM 2015)",
     options=(
         Option("cnp_us", 50.0, "us", "Time between two CNPs of a flow.", low=0.001),
-        Option("alpha_us", 55.0, "us", "Timer of alpha.", low=0.001),
-        Option("rate_timer_us", 55.0, "us", "Timer of the rate.", low=0.001),
-        Option("byte_counter", 10_000_000, "bytes", "Byte counter.", low=1),
+        Option("alpha_us", 55.0, "us", "Period of the timer that updates alpha.", low=0.001),
+        Option("rate_timer_us", 55.0, "us", "Period of the rate-increase timer T.", low=0.001),
+        Option(
+            "byte_counter", 10_000_000, "bytes", "Bytes sent between two rate increases (the byte counter B).", low=1
+        ),
         Option("gain", 1 / 256, "1", "g, the gain of alpha.", low=1e-6, most=1),
         Option("rate_ai_mbps", 0.0, "Mb/s", "Additive increase; 0: 40 at 40 Gb/s, scaled with the rate."),
         Option("rate_hai_mbps", 0.0, "Mb/s", "Hyper increase; 0: ten times additive, as in adapters."),
@@ -157,9 +159,9 @@ DCQCN = CongestionControl(
     settings=Rows(
         "Settings of DCQCN.",
         i8("cnp_ps", "ps", "Time between two CNPs of a flow."),
-        i8("alpha_ps", "ps", "Timer of alpha."),
-        i8("rate_ps", "ps", "Timer of the rate."),
-        i8("byte_counter", "bytes", "Byte counter."),
+        i8("alpha_ps", "ps", "Period of the timer that updates alpha."),
+        i8("rate_ps", "ps", "Period of the rate-increase timer T."),
+        i8("byte_counter", "bytes", "Bytes sent between two rate increases (the byte counter B)."),
         i8("gain", "millionths", "G."),
         i8("rate_ai", "kb/s", "Additive increase."),
         i8("rate_hai", "kb/s", "Hyper increase."),

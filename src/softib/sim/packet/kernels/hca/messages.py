@@ -57,7 +57,7 @@ def response_octets(state, q):
 
 @inner
 def stream_octets(state, stream):
-    """Return the bytes of the next packet of a stream."""
+    """Return the size in bytes of the next packet of a stream."""
     return response_octets(state, stream >> 1) if stream & 1 else request_octets(state, stream >> 1)
 
 

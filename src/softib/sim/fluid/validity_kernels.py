@@ -24,22 +24,20 @@ Doubt = table(
     "ack_ps was moved nearest furthest spread_ps gap_wait_ps unlike "
     "bottleneck least_ps most_ps shared_at moved_by moved_at spread spread_at unlike_at",
 )
-"""``found`` int64[4]: ps, message, channel and reason of the first violation (-1: none). By
-channel: ``inside`` (1: a switch sends on it), ``slowest``: Gb/s of the slowest flow that waits on
-it for a later bottleneck, ``met`` and ``visited`` (rounds), ``brings``: Gb/s that it brings to the
-port being checked, ``waits``: whether any of these flows waits, ``tail_ps``: when the last byte of
-the last message reached its end, ``tail_of``: the first link of that message. By message:
-``shared``: other flows shared its bottleneck; ``overlap_ps``: how long it may have met the
-tail of an earlier message, ``vague_ps``: uncertainty of its begin, because the acknowledgements in
-its chain of dependencies may have waited behind data packets, ``ack_ps`` each (half a packet at
-every second hop), ``was``: its last bottleneck, ``moved``: hops by which a shared bottleneck moved
-towards its sender, ``spread_ps``: difference in delay of the paths that share its bottleneck
-(``nearest`` and ``furthest`` by channel), ``gap_wait_ps``: how long it waited for the message rate of its
-adapter while other queue pairs sent, ``unlike``: the most serious reason (:data:`BLOCKED` and those
-below it) why its rate may differ. By flow, since its first message began, with the last time in
-ps (-1: never): ``bottleneck`` of its last round, ``least_ps`` and ``most_ps`` delay of its messages,
-``shared_at``, ``moved_by`` and ``moved_at``, ``spread`` and ``spread_at``, ``unlike_at`` (int64[flows, 4] by
-reason). A message gets them when it ends (:func:`inherit`)."""
+"""``found`` int64[4]: ps, message, channel and reason of the first violation (-1: none). By channel: ``inside`` (1: a
+switch sends on it), ``slowest``: Gb/s of the slowest flow that waits on it for a later bottleneck, ``met`` and
+``visited`` (rounds), ``brings``: Gb/s that it brings to the port being checked, ``waits``: whether any of these flows
+waits, ``tail_ps``: when the last byte of the last message reached its end, ``tail_of``: the first link of that message.
+By message: ``shared``: other flows shared its bottleneck; ``overlap_ps``: how long it may have met the tail of an
+earlier message, ``vague_ps``: uncertainty of its start, because the acknowledgements in its chain of dependencies may
+have waited behind data packets, ``ack_ps`` each (half a packet at every second hop), ``was``: its last bottleneck,
+``moved``: hops by which a shared bottleneck moved towards its sender, ``spread_ps``: difference in delay of the paths
+that share its bottleneck (``nearest`` and ``furthest`` by channel), ``gap_wait_ps``: how long it waited for the message
+rate of its adapter while other queue pairs sent, ``unlike``: the most serious reason (:data:`BLOCKED` and those below
+it) why its rate may differ. By flow, since its first message began, with the last time in ps (-1: never):
+``bottleneck`` of its last round, ``least_ps`` and ``most_ps`` delay of its messages, ``shared_at``, ``moved_by`` and
+``moved_at``, ``spread`` and ``spread_at``, ``unlike_at`` (int64[flows, 4] by reason). A message gets them when it ends
+(:func:`inherit`)."""
 
 TWICE, UNEVEN, BLOCKED = 1, 2, 3
 """Reasons for a different rate, the most serious last."""
