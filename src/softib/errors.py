@@ -26,6 +26,7 @@ from typing import Any
 from softib.foreign_text import shown
 
 __all__ = [
+    "NO_DESCRIPTOR",
     "InputError",
     "LimitError",
     "MadTimeout",
@@ -167,6 +168,8 @@ SIMILAR = 0.65
 not similar to ``plan``."""
 
 
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+"""Errors of a process, and of a machine, that has no descriptor left: a file that cannot be opened may exist."""
 REMEDIES = {
     errno.EMFILE: "raise the limit with 'ulimit -n'",
     errno.ENOSPC: "free space on this file system or enlarge it",

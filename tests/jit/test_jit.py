@@ -324,3 +324,39 @@ def test_a_process_that_can_write_nowhere_reads_the_usual_cache(tmp_path):
         text=True,
     )
     assert done.stdout == f"{tmp_path}/.cache/softib/kernels\n", done.stderr
+
+
+NO_DESCRIPTORS = """
+    import errno, os, sys
+    from pkg.kernels import alone, total
+    from pkg.layout import tables
+    from softib.jit import on_compiling
+    begun, held, full = [], [], True
+    on_compiling(lambda unit, done, of: of < 0 or begun.append(unit))
+
+    def take_all(event, args):
+        if event != "open":
+            return
+        while held:
+            os.close(held.pop())
+        if full and str(args[0]).endswith(".code"):
+            try:
+                while True:
+                    held.append(os.dup(0))
+            except OSError as error:
+                assert error.errno == errno.EMFILE
+
+    sys.addaudithook(take_all)
+    try:
+        total(tables(), 4)
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+    full = False
+    print(int(total(tables(), 4)), int(alone(1)), *begun)
+    """
+
+
+def test_a_process_without_descriptors_compiles_nothing_that_is_there(package):
+    """The files of the cache cannot be opened, and then they can. (To compile the largest kernels would take a minute.)"""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+    assert run(package, before=limit, main=NO_DESCRIPTORS) == ["EMFILE", "81", "2"]

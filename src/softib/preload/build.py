@@ -20,7 +20,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +285,8 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], flags: Sequ
         return to
     to.parent.mkdir(parents=True, exist_ok=True)
     unfinished = to.with_name(f".{to.name}.{os.getpid()}")
+    from concurrent.futures import ThreadPoolExecutor  # only a compilation needs it, and logging with it
+
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         if not sources:  # zig cannot link a library without an object file
             sources = [Path(scratch, "empty.c")]

@@ -65,9 +65,8 @@ def static_reader(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def one(softib):
-    softib.start("one.yaml", "--name", "one")
-    return softib
+def one(running_one):
+    return running_one
 
 
 def elf(bits: int, machine: int) -> bytes:
