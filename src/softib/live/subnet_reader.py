@@ -206,7 +206,7 @@ class SubnetReader:
         out = linked[db.external[linked]]
         of_node = {n: out[db.port_node[out] == n] for n in np.unique(db.port_node[out]).tolist()}
         if sum(len(p) * (len(p) + 1) for p in of_node.values()) > SL2VL_MOST:
-            s.notes.append("SL2VL tables are not read: more than 50,000 Gets")
+            s.notes.append("SL2VL tables were not read, because this takes more than 50,000 Gets")
             return
         ends = linked[~db.is_switch[db.port_node[linked]]]
         pairs = [(p, i) for rows in of_node.values() for p in rows.tolist() for i in (0, *db.port_num[rows].tolist())]
@@ -293,7 +293,7 @@ def read_wire(
     subnet = read_subnet(wire, None, progress)
     if subnet.db.sm_port < 0:
         why = "; ".join(subnet.report.problems[:3]) or "its link is down, or it answers only with its M_Key"
-        raise MadTimeout(f"{source}: no subnet can be seen{device}: {why}")
+        raise MadTimeout(f"{source}: cannot read the subnet{device}: {why}")
     fabric = fabric_of(subnet, source)
     programmed = bool(SwitchInfo.linear_fdb_top.get(fabric.switch_info).any())
     problems = [Problem(source, 0, line) for line in subnet.report.problems]

@@ -159,7 +159,7 @@ def test_names_are_escaped_on_the_page(tmp_path):
         ("shift:1MB", {"engine": "updown"}, "no routing engine named"),
         ("shift:1MB", {"what_if": "engine"}, "use a change"),
         ("shift:1MB", {"what_if": "engin=updn"}, "did you mean engine"),
-        ("shift:1MB", {"network": "roce"}, "only the packet layer supports that"),
+        ("shift:1MB", {"network": "roce"}, "needs the packet layer"),
         ("shift:1MB", {"network": "rocev2", "layer": "packet"}, "no network named"),
         ("shift:1MB", {"network": "roce,pfc", "layer": "packet"}, "use name=value for options"),
         ("shift:1MB", {"network": "roce,pfc=maybe", "layer": "packet"}, "use on or off"),

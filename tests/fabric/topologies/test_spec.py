@@ -140,7 +140,7 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
         ("topology: {import: 3}\n", 1, "not the name of a file"),
         ("topology: {import: f.yaml}\n", 1, "is a fabric file"),
         ("topology: {import: x, radix: 3}\n", 1, "no key next to import"),
-        ("generation: EDR\ntopology: {import: x}\n", 1, "has speeds already"),
+        ("generation: EDR\ntopology: {import: x}\n", 1, "already has speeds"),
         ("name: x\nname: y\n", 2, "appears twice; first on line 1"),
         ("a: &a 1\nb: *a\n", 1, "cannot have aliases"),
         ("name: [1\n", 2, "not YAML"),

@@ -60,7 +60,7 @@ def _whole(p: Parameter, kind: str, value: Any) -> int:
         raise impossible(kind, p.name, f": {value!r} is not a whole number{_doc(p)}")
     number = int(value)
     if not p.low <= number <= p.high:
-        raise impossible(kind, p.name, f": {number} is out of range; it can be {p.low} to {p.high}")
+        raise impossible(kind, p.name, f": {number} is out of range; use {p.low} to {p.high}")
     return number
 
 
@@ -90,7 +90,7 @@ def _ratio(p: Parameter, kind: str, value: Any) -> float:
     # 61.
     if not 1 <= number <= 60:
         quote = '; quote it: "2:1" (unquoted, YAML reads 2:1 as 121)' if number > 60 else ""
-        raise impossible(kind, p.name, f": {value!r} must be between 1 and 60{quote}")
+        raise impossible(kind, p.name, f": {value!r} is out of range; use 1 to 60{quote}")
     return number
 
 
@@ -202,7 +202,7 @@ class Kind(Result):
             raise impossible(
                 self.name,
                 "aggregation_nodes",
-                f": {values['generation']} switches have none; use a generation of {', '.join(SHARP_GENERATIONS)}",
+                f": {values['generation']} switches have no SHARP; use a generation of {', '.join(SHARP_GENERATIONS)}",
             )
         values["name"] = values["name"] or self.name
         return values
