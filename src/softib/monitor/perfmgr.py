@@ -170,7 +170,7 @@ class Poller:
         discovery = latest_discovery(self.wire, config, self._shared, oldest_s)
         if discovery.db.sm_port < 0:
             why = "; ".join(discovery.problems[:2]) or "the port's link is down, or it answers only with its M_Key"
-            raise MadTimeout(f"no subnet can be seen: {why}")
+            raise MadTimeout(f"cannot read the subnet: {why}")
         self.problems = discovery.problems
         lid = PortInfo.lid.get(discovery.db.port_info)
         self.manager_lids = {int(discovery.db.port_guid[p]): int(lid[p]) for p in discovery.managers}

@@ -128,7 +128,7 @@ def read_floor(source: str | os.PathLike[str] | Mapping[str, Any]) -> Floor:
         where = os.fspath(source)
         data = load_plain_yaml(read_text(where, "floor plan"), where, "floor plan")
         if not isinstance(data, Mapping):
-            raise InputError(f"{where}: a floor plan is a mapping with rows and racks")
+            raise InputError(f"{where}: not a floor plan; use a mapping with rows and racks")
     try:
         return Floor.model_validate(data)
     except ValidationError as invalid:

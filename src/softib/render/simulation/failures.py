@@ -40,7 +40,7 @@ def failure_lines(s: dict[str, Any]) -> list[str]:
             f"{counted(m['tables_written'], 'table block')} written in {counted(len(m['sweeps']), 'sweep')}"
         )
     else:
-        lines.append("no subnet manager: nothing re-routes")
+        lines.append("no subnet manager: packets are not rerouted")
     lines.append(
         f"packets: {r['packets_lost_on_wire']:,} lost on the wire, {r['packets_discarded']:,} discarded at ports "
         f"that are down, "

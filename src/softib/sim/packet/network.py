@@ -82,7 +82,7 @@ def main_profile(fabric: Fabric) -> DeviceProfile:
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[on_ca]
     codes = codes[codes > 0]
     if not len(codes):
-        raise InputError("no adapter of the fabric has a link that is up; bring it up first")
+        raise InputError("no adapter of the fabric has a link that is up; bring up the fabric first")
     return PROFILES[SPEEDS[int(np.bincount(codes).argmax()) - 1].name]
 
 
@@ -211,7 +211,7 @@ def priorities(sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
     :class:`InputError` for a service level above 7."""
     most = int(sls.max(initial=0))
     if most > MOST_PRIORITY:
-        raise InputError(f"SL {most} has no priority of Ethernet; these are 0 to {MOST_PRIORITY}")
+        raise InputError(f"SL {most} cannot be an Ethernet priority; use SLs 0 to {MOST_PRIORITY}")
     return np.arange(16), most + 1, True
 
 
