@@ -154,7 +154,7 @@ def test_names_are_escaped_on_the_page(tmp_path):
     ("workload", "options", "said"),
     [
         ("permutaton:1MB", {}, "did you mean permutation"),
-        ("incast:1MB,senders=32", {}, "there are 31 others"),
+        ("incast:1MB,senders=32", {}, "there are only 31 others"),
         ("shift:1MB", {"layer": "fluidd"}, "did you mean fluid"),
         ("shift:1MB", {"engine": "updown"}, "no routing engine named"),
         ("shift:1MB", {"what_if": "engine"}, "use a change"),

@@ -311,5 +311,5 @@ d requires c
 }
 """,
     )
-    with pytest.raises(InputError, match=r"rank \d, [abcd]: it never ends: it waits for itself, through other ranks"):
+    with pytest.raises(InputError, match=r"rank \d, [abcd]: the operation waits for itself, through other ranks"):
         part_of(s, np.array([0, 1]), Overheads())
