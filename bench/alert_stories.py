@@ -58,7 +58,7 @@ def get(url: str) -> Any:
         return json.load(answer)
 
 
-def until(url: str, seconds: float = 60) -> None:
+def until(url: str, seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while True:
         try:

@@ -334,7 +334,8 @@ def shift_phases() -> None:
     """All shifts of 64 hosts: by the loads of links against message by message."""
     from softib.fabric.topologies.registry import generate
     from softib.scenario.bring_up import bring_up
-    from softib.sim import fluid, fluid_phases
+    from softib.sim import fluid
+    from softib.sim.fluid import phases
     from softib.sim.paths import Plane
 
     fabric = generate("fat-tree", m=(8, 8), w=(1, 8), p=(1, 1))
@@ -342,10 +343,10 @@ def shift_phases() -> None:
     plane = Plane(fabric)
 
     def general() -> Any:
-        return [fluid.run(plane, fluid_phases.phase(64, k, 100_000), judge=False).end_ps for k in range(1, 64)]
+        return [fluid.run(plane, phases.phase(64, k, 100_000), judge=False).end_ps for k in range(1, 64)]
 
     def fast() -> Any:
-        return fluid_phases.shift_phases(plane, 100_000).took_ps
+        return phases.shift_phases(plane, 100_000).took_ps
 
     same(general(), fast())
     compare("63 shift phases of 64 hosts, fluid layer", general, fast, 1)

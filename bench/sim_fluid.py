@@ -4,7 +4,7 @@
 
 The job: a fat tree 3;16,8,8;1,8,8;1,1,1 (1,024 hosts), shifts 1 to 8 of 1 MB from every host, each shift when the one before has arrived
 everywhere: 8,192 flows. SimGrid sends them with Comm::sendto_async and waits for all (``sim_fluid/simgrid_shifts.cpp``: the clock runs from the
-first send to the last wait). Ours is asked twice: as phases with a barrier (:mod:`softib.sim.fluid_phases`, the bar), and as messages
+first send to the last wait). Ours is asked twice: as phases with a barrier (:mod:`softib.sim.fluid.phases`, the bar), and as messages
 that wait for each other, event by event (:func:`softib.sim.fluid.run`), which is what any other workload takes. CPU seconds of each: what else
 runs on the machine hardly counts; the best of the rounds is compared. Bars: phases at least 40 times as fast; ``--big``: below 60 s.
 """
@@ -25,7 +25,7 @@ import numpy as np
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid
-from softib.sim.fluid_phases import shift_phases
+from softib.sim.fluid.phases import shift_phases
 from softib.sim.messages import Messages, messages
 from softib.sim.paths import Plane
 

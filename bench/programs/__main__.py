@@ -7,6 +7,7 @@ package is installed, the others where DIR has a folder with their sources, whic
 from __future__ import annotations
 
 import argparse
+import email
 import fnmatch
 import os
 import shutil
@@ -34,7 +35,10 @@ def version(program: Program, sources: Path | None) -> str | None:
         return done.stdout or None
     if sources is None or not (sources / program.package).is_dir():
         return None
-    git = ["git", "-C", str(sources / program.package), "log", "-1", "--format=%h of %cs"]
+    folder = sources / program.package
+    if (folder / "PKG-INFO").is_file():  # a source archive of the Python package index
+        return str(email.message_from_string((folder / "PKG-INFO").read_text())["Version"])
+    git = ["git", "-C", str(folder), "log", "-1", "--format=%h of %cs"]
     done = subprocess.run(git, capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else "unknown"
 

@@ -55,10 +55,10 @@ class Set:
 
 
 ASSUMPTIONS = {
-    "superbench": "1 DGX A100; the release is not said; one process launches for all 8 GPUs",
-    "deepops-4xDGXA100": "4 DGX A100, 8 HDR adapters each, as the text says; the release is not said; two runs within 10 % of each other differ more at 128 MiB",
+    "superbench": "1 DGX A100; the NCCL release is not stated; one process launches for all 8 GPUs",
+    "deepops-4xDGXA100": "4 DGX A100, 8 HDR adapters each, as the text says; the NCCL release is not stated; two runs within 10 % of each other differ more at 128 MiB",
     "deepops-2xDGX1-RoCE": "2 DGX-1 with 2 adapters of 100 Gb/s; RoCE is predicted as InfiniBand of this rate; NCCL 2.5.6 there; rows from 8 MiB on, for every third smaller one stalls for 0.5 ms",
-    "abci2-intra-nccl": "1 node A with 4 and 8 GPUs, 1 node V with 4; V100's rate of LL128 (512 KiB to 2 MiB there) is taken from A100, for no dataset tells it",
+    "abci2-intra-nccl": "1 node A with 4 and 8 GPUs, 1 node V with 4; V100's rate of LL128 (512 KiB to 2 MiB there) is taken from A100, because no dataset states it",
 }
 COLLECTIVES = {
     "allreduce": Collective.ALL_REDUCE,

@@ -119,7 +119,7 @@ def page(rows: Sequence[Row], left: Sequence[Row], assumptions: dict[str, str], 
     if of_nccl:
         lines += ["", "## NCCL on machines left out, by size", "", *_classes(of_nccl)]
     lines += ["", "## How far to trust an answer", "", *trust]
-    lines += ["", "## Assumed, because the data does not say it", "", "| dataset | assumed |", "|---|---|"]
+    lines += ["", "## Assumed, because the data does not state it", "", "| dataset | assumed |", "|---|---|"]
     names = dict.fromkeys(r.dataset for r in rows)
     lines += [f"| {name} | {assumptions[name]} |" for name in names if name in assumptions]
     lines += [

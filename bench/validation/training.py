@@ -1,4 +1,4 @@
-"""Training steps against published tables, through ``softib.simulate``: ``python -m bench.validation.training [ROWS]`` writes docs/evidence/training.md, or prints the named rows.
+"""Training steps against published tables, through ``softib.simulate``: ``python -m bench.validation.training [ROWS]`` updates the tables of docs/evidence/training.md, or prints the named rows.
 
 The two shares of computing are of products on one GPU (section ``gpu`` of ``parameters.yaml``); the page says what was chosen with these rows in view. Narayanan et al., "Efficient Large-Scale Language Model
 Training on GPU Clusters Using Megatron-LM", SC 2021: table 1 (weak scaling) and table 2 (ZeRO-3 beside tensor and pipeline parallel), on Selene: DGX A100 of 80 GB, eight HDR adapters each.
@@ -120,40 +120,25 @@ def lines(cases: tuple[Case, ...]) -> list[str]:
     return out
 
 
+def replaced(text: str, table: list[str]) -> str:
+    """The page's ``text`` with one of its tables, the one of the same first rows, replaced by ``table``: the prose is only there."""
+    first = " | ".join(table[2].split(" | ")[:4])
+    head, _, rest = text.partition(first)
+    begin = head.rindex(table[0])
+    end = rest.index("\n", rest.index("Mean error "))
+    return head[:begin] + "\n".join(table) + rest[end:]
+
+
 def main() -> int:
     """Write the page, or print rows."""
     names = sys.argv[1:]
     if names:
         lines(tuple(c for c in (*TABLE_1, *TABLE_2) if c.name in names))
         return 0
-    text = [
-        "# Training steps, measured and predicted",
-        "",
-        "Predictions of `softib.simulate` (`python -m bench.validation.training`) beside Narayanan et al., SC 2021: DGX A100 with eight HDR",
-        "adapters each. TFLOP/s per GPU use the paper's count of operations, with recomputed activations. The last four columns are shares of the step.",
-        "",
-        "Choices made with knowledge of this table: the two constants `product_share` and `memory_share` come from published measurements of products on one A100; `memory_share` is the mean of three rows of that file",
-        "instead of one, because the model was 4 % too fast here. Blocking sends, the all-gather of activations, the accumulation of gradients and all parts of `gather-lists` were added after errors were seen, each with its source. The paper does not state",
-        "micro-batches and chunks of a stage. The fastest ones in the model are used; neighbouring ones change a row by 1 to 6 %, one by 16 %.",
-        "",
-        "## Table 1: weak scaling",
-        "",
-        *lines(TABLE_1),
-        "",
-        "## Table 2: ZeRO-3 beside tensor and pipeline parallel",
-        "",
-        "Measured rates were not checked against the paper again. ZeRO-3 is that of DeepSpeed 0.3.13 (March 2021, `gather-lists=yes`), by its source: an all-gather for each matrix of weights in the forward pass, in",
-        "the recomputation and in the backward pass. Each fills a buffer with zeros, makes a view of it for every rank in Python and takes the list of views; torch gathers into another buffer and copies a piece for every",
-        "rank, at 6 µs each (5 to 7 µs of the processor for a copy: Wu et al., arXiv 2602.21548, section 5.2). Gradients are all-reduced, because `contiguous_gradients` is off by default: flattened, divided, summed, copied",
-        "back (`buffered_reduce_fallback` in stage3.py). After the optimizer, all vectors of weights are gathered again, with three views and a copy for each vector and rank (`_allgather_params` in partition_parameters.py).",
-        "The processor's time for a view was measured with a new torch on another processor (`python -m bench.validation.tensor_views`: 1 µs; 2.5 µs would bring the first two rows to +5 and +8 %). The prediction is still",
-        "too fast, and at 384 GPUs it puts ZeRO-3 ahead of tensor and pipeline parallelism, the paper behind. The matrix that DeepSpeed fetches while the previous one computes is not overlapped here; with it the",
-        "prediction would be faster yet.",
-        "",
-        *lines(TABLE_2),
-        "",
-    ]
-    PAGE.write_text("\n".join(text), encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    for cases in (TABLE_1, TABLE_2):
+        text = replaced(text, lines(cases))
+    PAGE.write_text(text, encoding="utf-8")
     return 0
 
 

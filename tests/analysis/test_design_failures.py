@@ -9,7 +9,6 @@ from softib.analysis import planning
 from softib.analysis.endpoints import endpoints_of
 from softib.analysis.prediction import network_of
 from softib.plan.designs import Demand, candidates
-from softib.sim import static
 
 DEMANDS = [Demand(31, 8), Demand(70, radix=36), Demand(100, 2, radix=16, oversubscription=2), Demand(12, 2, radix=8)]
 
@@ -40,7 +39,7 @@ def test_tables_without_a_part_are_those_that_the_manager_writes(demand):
                 ends = np.array([rows[port] for port in ports.tolist() if port in rows])  # pairs depend on the order
                 network = network_of(up.fabric, graph, up.routing.lft, ends)
                 lost = len(ports) - network.n_hosts
-                effective = static.effective_bisection(network, planning.SAMPLES, 0).relative
+                effective = planning._effective(network, 0)
             if number:
                 faults.mend(port)
             else:

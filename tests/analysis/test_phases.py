@@ -15,7 +15,7 @@ from softib.fabric.formats.base import ReadResult
 from softib.fabric.topologies.registry import generate
 from softib.scenario.managed_messages import with_stated_sls
 from softib.sim import fluid
-from softib.sim.fluid_phases import phase
+from softib.sim.fluid.phases import phase
 from softib.sim.paths import Plane, Scale
 
 HOSTS, SIZE = 16, 20_000

@@ -52,6 +52,18 @@ def test_signals_and_exit_codes(one, options):
         program.stdout.close()
 
 
+@pytest.mark.parametrize("options", ((), INTERPRETER), ids=("small", "interpreter"))
+def test_a_killed_run_ends_its_program(one, options):
+    """Its locks on ports end with it, so a program that went on would use a port that another program may have."""
+    words = one.words(
+        "run", *options, "--", "sh", "-c", "trap 'echo ended; exit' TERM; echo begun; while :; do sleep 0.1; done"
+    )
+    program = subprocess.Popen(words, env=one.env, cwd=one.folder, stdout=subprocess.PIPE, text=True)
+    assert program.stdout.readline() == "begun\n"
+    program.kill()
+    assert program.communicate(timeout=60)[0] == "ended\n"
+
+
 def test_it_is_small_and_hides_nothing(one):
     """Less than a tenth of the interpreter's 36 MB; seen by ps as what it is; no library preloaded."""
     words = one.words("run", "--", "sh", "-c", "echo $PPID; read line")

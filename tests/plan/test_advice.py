@@ -50,6 +50,27 @@ def test_a_storage_network_beside_the_compute_network_is_named():
 
 
 @pytest.mark.parametrize(
+    ("fact", "verdict"),
+    [
+        ({"storage": "infiniband"}, "infiniband"),
+        ({"storage": "ethernet"}, "either"),
+        ({"existing": "infiniband"}, "infiniband"),
+        ({"existing": "ethernet"}, "ethernet"),
+        ({"calls_a_second": 20.0}, "either"),
+        ({"step_ms": 5000.0}, "either"),
+        ({"staff": False}, "either"),
+        ({"tenants": 3}, "either"),
+    ],
+)
+def test_every_stated_fact_has_a_reason(fact, verdict):
+    """40 nodes are neither few nor many, so that the added fact alone speaks."""
+    before, after = softib.advise(softib.Facts(hosts=40)), softib.advise(softib.Facts(hosts=40, **fact))
+    added = [r for r in after.reasons if r not in before.reasons]
+    assert len(added) == 1 and not added[0].decides
+    assert after.verdict == verdict
+
+
+@pytest.mark.parametrize(
     ("facts", "why"),
     [
         ({"hosts": 0}, "at least one node"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from softib.diags.structure.recognise import recognise
 from softib.errors import InputError
 from softib.plan import designs
 from softib.plan.designs import Demand, candidates
@@ -112,9 +113,9 @@ def test_impossible_demands_are_one_line():
         Demand(4, oversubscription=0.5)
     with pytest.raises(InputError, match="no design for"):
         candidates(Demand(100_000, 1, radix=8))
-    with pytest.raises(InputError) as odd:
+    with pytest.raises(InputError, match=r"100 do not fit; 3 levels of 5-port switches hold 20") as odd:
         candidates(Demand(100, radix=5))
-    assert str(odd.value).count("odd") == 1  # the reason stands once
+    assert str(odd.value).count("do not fit") == 1  # the reason stands once
 
 
 def test_a_design_that_no_subnet_can_address_is_refused(monkeypatch):
@@ -134,10 +135,10 @@ def test_a_design_that_no_subnet_can_address_is_refused(monkeypatch):
 
 def test_growth_counts_cables_by_both_ends():
     """Two switches of 4 hosts each become three: by hand."""
-    before = first(Demand(31, 8)).fabric
+    before = first(Demand(31, 8)).wiring
     same = growth(before, before)
     assert (same.kept, same.moved, same.new, same.new_switches) == (508, 0, 0, 0)
-    after = first(Demand(63, 8)).fabric
+    after = first(Demand(63, 8)).wiring
     change = growth(before, after)
     assert change.new_switches == 12 and change.new == 1020 - 508  # the tables' own difference
     assert change.kept + change.moved == 508
@@ -151,6 +152,22 @@ def test_switches_of_an_odd_number_of_ports_make_a_tree(radix):
     fabric = labels["fat tree, 2 tiers"].fabric
     assert fabric.sizes.switches == radix + half
     assert np.count_nonzero(fabric.port_peer >= 0) == 2 * 2 * half * radix
+
+
+@pytest.mark.parametrize("radix", [5, 7, 9, 17])
+def test_three_tiers_of_an_odd_number_of_ports(radix):
+    """Each leaf and each spine has half of its even part up and half down; a core uses its odd port too."""
+    half = radix // 2
+    for demand in (Demand(half * half * radix, radix=radix), Demand(half * radix, half, radix=radix)):
+        for tree in (c for c in candidates(demand).designs if c.kind != "dragonfly+"):
+            if tree.parameters.get("oversubscription", 1) != 1:
+                continue
+            fabric = tree.fabric
+            level = fabric.source.generator["node_level"]
+            used = np.bincount(fabric.port_node[fabric.port_peer >= 0], minlength=fabric.sizes.nodes)
+            assert [int((level == k).sum()) for k in (1, 2, 3)] == [half * radix, half * radix, half**2], tree.label
+            assert set(used[(level == 1) | (level == 2)]) == {2 * half} and set(used[level == 3]) == {radix}
+            assert recognise(fabric).bisection.percent == 100
 
 
 @pytest.mark.parametrize(

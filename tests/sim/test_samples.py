@@ -11,7 +11,8 @@ from softib.sim.messages import messages
 from softib.sim.outcome import MOST, Sampler
 from softib.sim.packet import PacketOptions, run
 from softib.sim.packet.engine import execute
-from softib.sim.paths import Plane, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import Plane
 from tests.sim.packet.fabrics import star, tree
 from tests.sim.packet.traffic import mixture
 

@@ -9,7 +9,7 @@ from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid, static
 from softib.sim.agreement import ALL
-from softib.sim.fluid_phases import phase
+from softib.sim.fluid.phases import phase
 from softib.sim.messages import Opcode, messages
 from tests.sim import oracle
 

@@ -255,9 +255,20 @@ def test_bad_input_is_one_line(nodes, arguments, line):
     assert done.returncode == 2 and line in done.stderr and "Traceback" not in done.stderr, done
 
 
-def test_a_container_without_tun_says_what_to_give_it(nodes, stock):
+@pytest.mark.parametrize(
+    "device, line",
+    (
+        ((), "or give the container /dev/net/tun"),
+        (
+            ("--dir", "/dev/net", "--bind", __file__, "/dev/net/tun"),
+            "is not a TUN/TAP device; remove it, then make it with 'mknod",
+        ),
+    ),
+    ids=("none", "a regular file"),
+)
+def test_a_container_without_tun_says_what_to_give_it(nodes, stock, device, line):
     """The fabric is there, ``/dev/net/tun`` is not."""
-    words = (stock("bwrap"), "--dev-bind", "/", "/", "--dev", "/dev", "--bind", "/dev/shm", "/dev/shm", "--")
+    words = (stock("bwrap"), "--dev-bind", "/", "/", "--dev", "/dev", "--bind", "/dev/shm", "/dev/shm", *device, "--")
     done = subprocess.run(
         [*words, *nodes.arguments("run", "--net", "--node", "host-0003", "--", "true")],
         env=nodes.env,
@@ -265,5 +276,5 @@ def test_a_container_without_tun_says_what_to_give_it(nodes, stock):
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 2 and "or give the container /dev/net/tun" in done.stderr, done
+    assert done.returncode == 2 and line in done.stderr, done
     assert done.stderr.count("\n") == 1, done

@@ -183,9 +183,9 @@ def test_a_sweep_knows_other_traffic_by_its_values(tree, tmp_path):
 @pytest.mark.parametrize(
     "given, says",
     [
-        (5, "int is no traffic; traffic is"),
-        (None, "NoneType is no traffic"),
-        (object(), "object is no traffic"),
+        (5, "int is not traffic; traffic is"),
+        (None, "NoneType is not traffic"),
+        (object(), "object is not traffic"),
         ([], "traffic"),
         ({}, ("no flow")),
         ({(A, "host-99"): 1}, r"no host 'host-99'; hosts are for example host-0001"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import sys
@@ -27,7 +28,11 @@ __all__ = ["TenantOptions", "serve_tenants"]
 
 SWITCH_S = 0.001
 """Longest time that a computing thread (for example a search of the subnet) holds the interpreter
-while requests wait: each request passes through five threads."""
+while requests wait: each request passes through three threads."""
+COLLECT_EVERY = 5_000
+"""Number of new objects between two garbage collections. A collection stops all threads, for longer the more objects
+are new; :data:`softib.cli.main.GC_EVERY`, for commands that end soon, makes requests wait for 20 ms.
+"""
 ADMIN, PASSWORD_FILE = "admin", "admin-password"
 
 
@@ -82,6 +87,8 @@ def serve_tenants(
     served = prepared(source, token, every, jobs, history, notice, mkey=tenants.mkey)
     with ExitStack() as held:
         service = _service(source, tenants, notice, held)
+        gc.set_threshold(COLLECT_EVERY)
+        gc.freeze()  # collections skip the modules and the stored partitions, which would take 0.1 s each time
         from softib.web.ufm.app import gate_of
 
         if tls is None and not is_loopback(host):

@@ -12,6 +12,7 @@ import numpy as np
 
 from softib.diags.hosts.host_order import HostExchange, exchanged_hosts
 from softib.diags.hosts.host_units import exchanged_in_units
+from softib.diags.structure.exchanged.grid_swaps import judged_by_grid
 from softib.diags.structure.exchanged.swaps import Suspects, find_suspects
 from softib.diags.structure.pattern import Pattern, learn_pattern
 from softib.diags.structure.recognise import Structure, recognise_view
@@ -93,5 +94,5 @@ class Context:
 
     @cached_property
     def suspects(self) -> Suspects:
-        """Cables that do not follow the pattern."""
-        return find_suspects(self.view, self.pattern, self.structure.rank)
+        """Cables that do not follow the pattern or the grid."""
+        return judged_by_grid(self.view, self.structure, find_suspects(self.view, self.pattern, self.structure.rank))

@@ -11,6 +11,7 @@ of type 2, two further bytes and an Ethernet frame follow. The tcpdump project a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from collections.abc import Sequence
@@ -29,8 +30,9 @@ __all__ = [
     "OUTBOUND",
     "RECORD_HEADER_SIZE",
     "PcapFile",
-    "PcapngFile",
     "pcap_records",
+    "pcapng_head",
+    "pcapng_records",
 ]
 
 MAGIC_NS, LINKTYPE_ERF = 0xA1B23C4D, 197
@@ -40,6 +42,10 @@ ETHERNET_PAD = 2
 """Number of bytes in front of an Ethernet frame in its record: the offset of the capture, and
 padding."""
 ERF_SIZE, RECORD_HEADER_SIZE = 16, 16
+INCLUDED_AT = 8
+"""Offset of a record's length, which does not count the record's header."""
+BUFFER = 1 << 20
+"""Bytes that a capture collects before it writes them without a call of :meth:`PcapFile.flush`."""
 NS_PER_S = 10**9
 FILE_HEADER = struct.pack("<IHHiIII", MAGIC_NS, *VERSION, 0, 0, SNAPLEN, LINKTYPE_ERF)
 """The first 24 bytes of a pcap file."""
@@ -137,6 +143,28 @@ def pcapng_head(interfaces: Sequence[str]) -> bytes:
     return b"".join(parts)
 
 
+def pcapng_records(
+    groups: Sequence[tuple[np.ndarray, np.ndarray]],
+    ns: np.ndarray,
+    interface: np.ndarray,
+    direction: np.ndarray,
+) -> bytes:
+    """Return the blocks of packets of several sizes, in the order of the columns ``ns``, ``interface``
+    and ``direction``. Each group is (rows of the columns, their packets as uint8[rows, size]). All
+    groups together contain each row exactly once. In the file, these bytes follow
+    :func:`pcapng_head`."""
+    size = np.zeros(len(ns), np.int64)
+    for rows, packets in groups:
+        size[rows] = _block(packets.shape[1]).itemsize
+    begin = np.cumsum(size) - size
+    out = np.zeros(int(size.sum()), np.uint8)
+    for rows, packets in groups:
+        blocks = pcapng_blocks(packets, ns[rows], interface[rows], direction[rows])
+        octets = blocks.view(np.uint8).reshape(len(rows), -1)
+        out[begin[rows][:, None] + np.arange(octets.shape[1])] = octets
+    return out.tobytes()
+
+
 def _wrapped(kind: int, body: bytes) -> bytes:
     size = 12 + len(body)
     return struct.pack("<II", kind, size) + body + struct.pack("<I", size)
@@ -147,22 +175,19 @@ def _option(code: int, value: bytes) -> bytes:
 
 
 class PcapFile:
-    """A pcap capture that is being written. Each call writes packets of one size. It raises
-    :class:`InputError` with a one-line message if the file cannot be written. After :meth:`close`
-    or :meth:`abandon`, calls have no effect."""
+    """A pcap capture that readers may follow while it is written. Each call writes packets of one
+    size. It raises :class:`InputError` with a one-line message if the file cannot be written; the
+    file then ends with the last complete packet. After :meth:`close` or :meth:`abandon`, calls have
+    no effect."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
+        self._waiting, self._waiting_size = [FILE_HEADER], 0
         try:
-            self._file: Any = open(self.path, "wb", buffering=1 << 20)  # noqa: SIM115 – open as long as this object
+            self._file: Any = open(self.path, "wb", buffering=0)  # noqa: SIM115 – open as long as this object
         except OSError as error:
             raise self._wrong(error) from None
-        self.put(self.head())
-        self.flush()
-
-    def head(self) -> bytes:
-        """Return the beginning of the file."""
-        return FILE_HEADER
+        self._drain()
 
     @property
     def is_open(self) -> bool:
@@ -176,62 +201,54 @@ class PcapFile:
 
     def put(self, octets: bytes) -> None:
         """Write records that are already encoded."""
-        self._call(lambda file: file.write(octets))
+        if self._file is None:
+            return
+        self._waiting.append(octets)
+        self._waiting_size += len(octets)
+        if self._waiting_size >= BUFFER:
+            self.flush()
 
     def flush(self) -> None:
         """Make the written packets visible to readers. This is cheap enough to call often."""
-        self._call(lambda file: file.flush())
+        if self._file is not None and self._waiting:
+            self._drain()
 
     def close(self) -> None:
         """Complete the file and close it."""
-        self._call(lambda file: file.close())
-        self._file = None
+        self.flush()
+        self.abandon()
 
     def abandon(self) -> None:
         """Stop writing. Errors of the file are ignored."""
-        self._file = None
+        file, self._file = self._file, None
+        with contextlib.suppress(OSError):
+            if file is not None:
+                file.close()
 
-    def _call(self, action: Any) -> None:
-        if self._file is None:
-            return
+    def _drain(self) -> None:
+        """Write the waiting bytes. If a regular file takes only some of them, cut it after the last
+        complete record."""
+        octets, written = b"".join(self._waiting), 0
+        self._waiting, self._waiting_size = [], 0
         try:
-            action(self._file)
+            while written < len(octets):
+                written += self._file.write(memoryview(octets)[written:])
         except OSError as error:
+            with contextlib.suppress(OSError):  # a pipe has no position
+                self._file.truncate(self._file.tell() - written + _complete(octets, written))
             raise self._wrong(error) from None
 
     def _wrong(self, error: OSError) -> InputError:
         return InputError(f"{self.path}: {os_reason(error)}")
 
 
-class PcapngFile(PcapFile):
-    """A pcapng capture that is being written. Each packet states the port, one of ``interfaces``,
-    that it passed."""
-
-    def __init__(self, path: str | os.PathLike[str], interfaces: Sequence[str]):
-        self.interfaces = tuple(interfaces)
-        super().__init__(path)
-
-    def head(self) -> bytes:
-        """Return the beginning of the file."""
-        return pcapng_head(self.interfaces)
-
-    def write_mixed(
-        self,
-        groups: Sequence[tuple[np.ndarray, np.ndarray]],
-        ns: np.ndarray,
-        interface: np.ndarray,
-        direction: np.ndarray,
-    ) -> None:
-        """Write packets of several sizes, in the order of the columns ``ns``, ``interface`` and
-        ``direction``. Each group is (rows of the columns, their packets as uint8[rows, size]). All
-        groups together contain each row exactly once."""
-        size = np.zeros(len(ns), np.int64)
-        for rows, packets in groups:
-            size[rows] = _block(packets.shape[1]).itemsize
-        begin = np.cumsum(size) - size
-        out = np.zeros(int(size.sum()), np.uint8)
-        for rows, packets in groups:
-            blocks = pcapng_blocks(packets, ns[rows], interface[rows], direction[rows])
-            octets = blocks.view(np.uint8).reshape(len(rows), -1)
-            out[begin[rows][:, None] + np.arange(octets.shape[1])] = octets
-        self.put(out.tobytes())
+def _complete(octets: bytes, written: int) -> int:
+    """Return the size of the complete records within the first ``written`` bytes of pcap records; 0 for
+    a part of a file's header."""
+    end = 0
+    while end + RECORD_HEADER_SIZE <= written:
+        size = RECORD_HEADER_SIZE + int.from_bytes(octets[end + INCLUDED_AT :][:4], "little")
+        if end + size > written:
+            break
+        end += size
+    return end

@@ -50,6 +50,9 @@ NCCL = Reader(
             "Connection closed by remote peer", rf"{_HOST}.*Connection closed by remote peer (?P<rip>\S+)", "peer-lost"
         ),
         pattern("remote process exited or there", r"remote process exited or there was a network error", "peer-lost"),
+        # nccl-tests: the header of the results, and the line below them
+        pattern("busbw", r"^# +size +count +type .*\bbusbw", starts=True),
+        pattern("Avg bus bandwidth", r"^# Avg bus bandwidth", ends=1),
         pattern("Cuda failure", rf"{_HOST}.*Cuda failure(?: \d+)? '(?P<detail>[^']*)'", "gpu-fault"),
     ),
 )

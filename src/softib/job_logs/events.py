@@ -43,6 +43,7 @@ SYMPTOMS: dict[str, str] = {
     "openib-unused": "Open MPI's openib component did not start, which does not matter if UCX carries the job",
     "aborted": "the job ended with an error that names no cause",
     "flushed": "work request flushed (5)",
+    "no-result": "a program started its work and printed no result",
     "partition-violation": "a port received or sent a wrong P_Key",
     "manager-changed": "a subnet manager became master, ended or reassigned LIDs",
     "node-left": "a manager reports that a node or port left the subnet",
@@ -122,5 +123,7 @@ class JobLog:
     ethernet: str = ""
     """The first device (``mlx5_0:1``) that a line names as Ethernet; "" if there is none, or if a line names an
     InfiniBand device."""
+    completed: int = 0
+    """Number of programs and jobs that printed the line with which they end normally."""
     written_s: float | None = None
     """Time of the last write to the newest of the files."""

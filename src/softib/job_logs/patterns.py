@@ -54,6 +54,11 @@ class Pattern:
     """The line names ends of the preceding event and is not an event itself."""
     pair: bool = False
     """The line names an end of a working connection (first the local end, then the remote one), and is not an error."""
+    starts: bool = False
+    """The program prints the line when its work starts (or, if it is also :attr:`pair`, when it is connected)."""
+    ends: int = 0
+    """The program prints the line when its work has ended normally, at least this many lines after its start (0: it is
+    not such a line)."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,15 @@ class Reader:
     patterns: tuple[Pattern, ...]
 
 
-def pattern(trigger: str, regex: str, symptom: str = "", *, continues: bool = False, pair: bool = False) -> Pattern:
+def pattern(
+    trigger: str,
+    regex: str,
+    symptom: str = "",
+    *,
+    continues: bool = False,
+    pair: bool = False,
+    starts: bool = False,
+    ends: int = 0,
+) -> Pattern:
     """Return a :class:`Pattern` made from texts."""
-    return Pattern(trigger.encode(), re.compile(regex), symptom, continues, pair)
+    return Pattern(trigger.encode(), re.compile(regex), symptom, continues, pair, starts, ends)

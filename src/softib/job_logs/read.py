@@ -28,6 +28,9 @@ __all__ = ["READERS", "read_logs"]
 READERS = (NCCL, PYTORCH, PERFTEST, UCX, MPI, KERNEL, SLURM, SHELL, OPENSM, UFM, VERBS)
 """The readers, in this order. The first one that matches a line makes the event."""
 
+STARTING = frozenset(r.name for r in READERS if any(p.starts for p in r.patterns))
+"""Readers that recognise the start of a program's work, so that a line at its end without a start says nothing."""
+
 _BY_TRIGGER: dict[bytes, list[tuple[str, Pattern]]] = {}
 for _reader in READERS:
     for _pattern in _reader.patterns:
@@ -119,6 +122,11 @@ class _Stream:
     mixed: bool = False
     """Whether lines of several programs are mixed, so that it is unknown which ends belong together."""
     pairs: list[tuple[End, End]] = field(default_factory=list)
+    started: list[tuple[int, str, str]] = field(default_factory=list)
+    """(line, reader, text) of each program that started its work and did not end it yet."""
+    unfinished: list[tuple[int, str, str]] = field(default_factory=list)
+    """The programs of :attr:`started` that did not end before the next one began."""
+    completed: int = 0
 
 
 class _Scan:
@@ -147,6 +155,8 @@ class _Scan:
         self.log.events += self.events.values()
         if any(stream.mixed for stream in self.streams.values()):
             self.log.problems.append(f"{self.name}: {MIXED}")
+        else:
+            self._add_outcomes()
         pairs = dict.fromkeys(p for stream in self.streams.values() for p in stream.pairs)
         self.log.pairs += [p for p in pairs if p not in self.log.pairs]
 
@@ -156,6 +166,27 @@ class _Scan:
             unnamed = not event.local or event.local == End(stream.host)
             if len(stream.pairs) == 1 and unnamed and not event.remote:
                 event.local, event.remote = _merged(event.local, stream.pairs[0][0]), stream.pairs[0][1]
+
+    def _add_outcomes(self) -> None:
+        """Record the programs that ended normally, and those that neither did nor printed an error."""
+        for stream in self.streams.values():
+            self.log.completed += stream.completed
+            failed = any(of is stream for _, of in self.stream_of)
+            unfinished = stream.unfinished + stream.started
+            for line, reader, text in [] if failed else unfinished[:1]:
+                local, remote = stream.pairs[0] if len(stream.pairs) == 1 else (End(stream.host), End())
+                self.log.events.append(
+                    Event(
+                        "no-result",
+                        reader,
+                        shown(text, 300),
+                        self.name,
+                        line,
+                        len(unfinished),
+                        local,
+                        remote,
+                    )
+                )
 
     def _block(self, block: bytes) -> None:
         at, counted = 0, 0
@@ -203,8 +234,15 @@ class _Scan:
             local = End(stream.host)
         if local.host and local.host not in self.log.hosts and len(self.log.hosts) < EVENTS_MOST:
             self.log.hosts.append(local.host)
+        if pattern.starts and len(stream.started) < EVENTS_MOST:
+            stream.started.append((line, reader, text))
+        if pattern.ends:
+            _end(stream, reader, line - pattern.ends)
+            return
         if pattern.pair:
             _pair(stream, local, remote)
+            return
+        if pattern.starts:
             return
         if pattern.continues:
             if stream.last and line - stream.last[0] <= CONTINUES_WITHIN * len(self.streams):
@@ -251,6 +289,20 @@ class _Scan:
             begun = int(groups.get("begun", groups.get("seq", "0")))
             ended = int(groups.get("ended", begun - 1))
             self.log.ranks.append(RankState(int(groups["rank"]), "", begun, ended, groups.get("detail", "")))
+
+
+def _end(stream: _Stream, reader: str, latest: int) -> None:
+    """Record that a program of this reader ended normally: the oldest one that started in line ``latest`` or before.
+    One that started later did not end, and the line belongs to the next program.
+    """
+    at = next((i for i, (_, name, _) in enumerate(stream.started) if name == reader), -1)
+    if at < 0:
+        stream.completed += reader not in STARTING
+    elif stream.started[at][0] <= latest:
+        del stream.started[at]
+        stream.completed += 1
+    else:
+        stream.unfinished.append(stream.started.pop(at))
 
 
 def _pair(stream: _Stream, local: End, remote: End) -> None:

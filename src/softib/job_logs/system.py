@@ -84,6 +84,7 @@ SLURM = Reader(
             r"srun: error: (?P<host>[\w.-]+): .*Exited with exit code (?P<detail>\d+)",
             "aborted",
         ),
+        pattern("JobState=COMPLETED", r"JobState=COMPLETED", ends=1),
         pattern("oom_kill event", r"Detected \d+ oom[_-]kill events?", "out-of-memory"),
         pattern(
             "srun: error:",

@@ -14,6 +14,10 @@ PERFTEST = Reader(
         pattern("address:", r"^ local address: +LID 0?x?(?P<lid>[0-9a-fA-Fx]+) QPN", pair=True),
         pattern("address:", r"^ remote address: +LID 0?x?(?P<rlid>[0-9a-fA-Fx]+) QPN", pair=True),
         pattern("GID:", r"^ +GID: (?P<dgid>[\d:a-fA-F]+)$", pair=True),
+        # The header of the results, and the rule below them (87 dashes; other programs print fewer). A rule right after
+        # the header begins the output of the next program.
+        pattern("#bytes", r"^ ?#bytes +#iterations", starts=True),
+        pattern("-" * 80, r"^-{80,}$", ends=2),
         # perftest's TCP connection, over which both ends exchange addresses and reports
         pattern("Couldn't read re", r"Couldn't read (?:remote address|reports)", "peer-lost"),
         pattern("socket/rdma_cm", r"Unable to (?:read|write) (?:from|to) socket/rdma_cm", "peer-lost"),
@@ -42,7 +46,9 @@ VERBS = Reader(
             r"^ +remote address: +LID 0x(?P<rlid>[0-9a-f]+), QPN 0x[0-9a-f]+, PSN 0x[0-9a-f]+, GID "
             r"(?P<rgid>[0-9a-f:.]+)",
             pair=True,
+            starts=True,
         ),
+        pattern("Mbit/sec", r"^\d+ bytes in [\d.]+ seconds = [\d.]+ Mbit/sec", ends=1),
         pattern("slid", r"\bslid (?P<lid_decimal>\d+) dlid (?P<rlid_decimal>\d+)", pair=True),
         pattern("Gid index should be", r"Gid index should be between", "gid-missing"),
         pattern("can't read sgid", r"can't read sgid of index (?P<detail>\d+)", "gid-missing"),
@@ -95,6 +101,9 @@ UCX = Reader(
         pattern("ep_cfg[", r"UCX +INFO.*ep_cfg\[\d+\]: .*?\btcp/(?P<detail>\w+)", "tcp-used"),
         pattern("Connection reset by remote", r"Connection reset by remote peer", "peer-lost"),
         pattern("Caught signal", rf"{_UCX_HOST}\] Caught signal (?P<detail>\d+)", "process-died"),
+        # the client of ucx_perftest: the header of its results, and the last row
+        pattern("Stage ", r"^\| +Stage +\| # iterations", starts=True),
+        pattern("Final:", r"^Final: +\d+ +[\d.]+ +[\d.]+ ", ends=1),
         pattern("UCX_TLS=", r"env variables:.*\bUCX_TLS=(?P<detail>tcp[\w,]*)", "tcp-used"),
     ),
 )

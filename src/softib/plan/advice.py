@@ -134,6 +134,29 @@ RULES: tuple[Rule, ...] = (
         "accept slow I/O phases",
     ),
     Rule(
+        "infiniband",
+        lambda f: f.storage == "infiniband" and f.hosts > 1,
+        "a parallel file system on InfiniBand: hosts on the same network reach it with RDMA, hosts on Ethernet through "
+        "gateways",
+    ),
+    Rule(
+        "either",
+        lambda f: f.storage == "ethernet" and f.existing != "infiniband" and f.hosts > 1,
+        "storage on Ethernet: beside compute on InfiniBand it becomes the bottleneck",
+    ),
+    Rule(
+        "either",
+        lambda f: f.calls_a_second is not None and not _frequent(f),
+        "{f.calls_a_second:,.0f} collectives a second over {f.hosts} nodes: they decide from "
+        f"{CALLS_A_SECOND:,.0f} over {DOZENS} nodes on, in an MPI job",
+    ),
+    Rule(
+        "either",
+        lambda f: f.step_ms is not None and not _synchronous(f),
+        "{f.gpus:,} GPUs exchange gradients every {f.step_ms:,.0f} ms: this decides from "
+        f"{SYNCHRONOUS_GPUS} GPUs and at most {STEP_MS:.0f} ms on, in training",
+    ),
+    Rule(
         "either",
         lambda f: not f.staff,
         "RoCE needs a lossless Ethernet (PFC, ECN) to be tuned, InfiniBand a subnet manager to be run",
@@ -148,6 +171,11 @@ RULES: tuple[Rule, ...] = (
         "ethernet",
         lambda f: f.existing == "ethernet" and f.hosts > 1,
         "an Ethernet exists already: only the difference in price counts for it",
+    ),
+    Rule(
+        "infiniband",
+        lambda f: f.existing == "infiniband" and f.hosts > 1,
+        "an InfiniBand exists already: only the difference in price counts for it",
     ),
     Rule("either", lambda f: f.hosts > 1, "vendor risk: one vendor builds InfiniBand switches; several build Ethernet"),
 )

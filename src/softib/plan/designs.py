@@ -15,14 +15,16 @@ import numpy as np
 
 from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
+from softib.fabric.topologies.blueprint import Blueprint
 from softib.fabric.topologies.fat_tree import host_ports, shape_of
 from softib.fabric.topologies.params import default_radix
 from softib.fabric.topologies.rail_optimized import UFM_HOSTS, UFM_PORTS
-from softib.fabric.topologies.registry import generate
+from softib.fabric.topologies.registry import blueprint
+from softib.fabric.topologies.wiring import Wiring
 from softib.iba.constants import LID_UCAST_MAX
 from softib.plural import counted
 
-__all__ = ["Candidate", "Candidates", "Demand", "candidates"]
+__all__ = ["DRAGONFLY", "Candidate", "Candidates", "Demand", "candidates"]
 
 FAT_TREE, RAILS, DRAGONFLY = "fat-tree", "rail-optimized", "dragonfly+"
 GROUPS = range(2, 33)
@@ -87,21 +89,31 @@ class Candidate:
     note: str = ""
 
     @cached_property
+    def blueprint(self) -> Blueprint:
+        """Return names, levels and cables of its nodes."""
+        return blueprint(self.kind, **self.parameters)
+
+    @cached_property
+    def wiring(self) -> Wiring:
+        """Return the nodes and cables that it describes."""
+        return self.blueprint.wiring
+
+    @cached_property
     def fabric(self) -> Fabric:
         """Return the fabric that it describes."""
-        return generate(self.kind, **self.parameters)
+        return self.blueprint.build()
 
     @property
     def remarks(self) -> str:
         """Return the ``note``, and the number of host ports beyond the demand."""
-        added = self.fabric.source.generator["params"].get("ufm", False)
+        added = self.blueprint.values.get("ufm", False)
         ufm = f"{UFM_HOSTS} UFM hosts with {UFM_PORTS} ports each are included, in a free slot (ufm: false omits them)"
         return "; ".join(filter(None, (self.note, ufm if added else "")))
 
     @property
     def room(self) -> int:
         """Number of hosts for which the leaves have ports; at least that of the demand."""
-        leaves = int(np.count_nonzero(self.fabric.source.generator["node_level"] == 1))
+        leaves = int(np.count_nonzero(self.blueprint.node_level == 1))
         return leaves * self.leaf_ports // self.parameters.get("rails", self.parameters.get("adapters", 1))
 
 
@@ -142,7 +154,7 @@ def _possible(demand: Demand, refused: list[tuple[Candidate, str]]) -> Iterator[
     the others, each with the reason."""
     for attempt in _attempts(demand):
         try:
-            lids = len(attempt.fabric.end_ports())
+            lids = len(attempt.wiring.names)  # each node is a host port or a switch
         except SoftibError as error:
             refused.append((attempt, str(error)))
             continue
@@ -177,7 +189,13 @@ def _rail_optimized(demand: Demand, common: dict[str, Any]) -> Iterator[Candidat
     yield Candidate(
         f"rail-optimized, {tiers} tiers",
         RAILS,
-        {**common, "nodes": demand.hosts, "rails": demand.adapters, "tiers": tiers},
+        {
+            **common,
+            "nodes": demand.hosts,
+            "rails": demand.adapters,
+            "tiers": tiers,
+            **({"nodes_per_unit": slots} if radix % 2 else {}),
+        },
         slots,
         "adapter r of every host is on leaf r of its unit: rings and all-to-all inside a rail stay below one leaf",
     )
@@ -193,10 +211,8 @@ def _fat_trees(demand: Demand, common: dict[str, Any]) -> Iterator[Candidate]:
                 taken["oversubscription"] = ratio
             usual = host_ports(radix, ratio), int(radix / (1 + ratio))
             hosts, uplinks = _leaf_of_the_smallest(radix, demand.ports, ratio, levels) or usual
-            if (
-                hosts,
-                uplinks,
-            ) != usual or radix % 2:  # with an odd number of ports, the generator cannot use half of them as uplinks
+            # with an odd number of ports, the generator cannot use half of them as uplinks
+            if (hosts, uplinks) != usual or radix % 2:
                 taken |= {"hosts_per_leaf": hosts, "uplinks": uplinks}
             yield Candidate(label, FAT_TREE, taken, hosts)
         if demand.ports <= host_ports(radix, over) * radix:

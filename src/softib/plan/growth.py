@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softib.fabric.model import Fabric
+from softib.fabric.topologies.wiring import Wiring
 
 __all__ = ["Growth", "growth"]
 
@@ -29,19 +29,19 @@ class Growth:
     new_hosts: int
 
 
-def growth(before: Fabric, after: Fabric) -> Growth:
+def growth(before: Wiring, after: Wiring) -> Growth:
     """Compare two fabrics by the names of their nodes, ignoring the ports of switches.
 
     Names that differ only in padding are the same (``node-07`` and ``node-007``).
     """
     names = [_plain_names(before), _plain_names(after)]
     number = {name: i for i, name in enumerate(dict.fromkeys(names[0] + names[1]))}
-    old, new = (_cables(fabric, names, number) for fabric, names in zip((before, after), names, strict=True))
+    old, new = (_cables(w.cable_node, plain, number) for w, plain in zip((before, after), names, strict=True))
     pairs = np.unique(np.concatenate([old[0], new[0]]))
     old_cables, new_cables = (_counts(pairs, *cables) for cables in (old, new))
     kept = int(np.minimum(old_cables, new_cables).sum())
     (old_switches, old_hosts), (new_switches, new_hosts) = (
-        _devices(fabric, names) for fabric, names in zip((before, after), names, strict=True)
+        _devices(w, plain) for w, plain in zip((before, after), names, strict=True)
     )
     return Growth(
         kept,
@@ -53,23 +53,23 @@ def growth(before: Fabric, after: Fabric) -> Growth:
     )
 
 
-def _plain_names(fabric: Fabric) -> list[str]:
+def _plain_names(wiring: Wiring) -> list[str]:
     """Return names of nodes without padding."""
-    return PADDING.sub("", "\n".join(fabric.node_names())).split("\n")
+    return PADDING.sub("", "\n".join(wiring.names)).split("\n")
 
 
-def _devices(fabric: Fabric, names: list[str]) -> tuple[set[str], set[str]]:
+def _devices(wiring: Wiring, names: list[str]) -> tuple[set[str], set[str]]:
     """Return switches, and hosts (the first word of an adapter's name)."""
-    switches = {names[int(n)] for n in fabric.switch_node}
-    return switches, {names[int(n)].split(" ")[0] for n in fabric.cas}
+    kinds = wiring.is_switch.tolist()
+    switches = {name for name, switch in zip(names, kinds, strict=True) if switch}
+    return switches, {name.split(" ")[0] for name, switch in zip(names, kinds, strict=True) if not switch}
 
 
-def _cables(fabric: Fabric, names: list[str], number: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+def _cables(cable_node: np.ndarray, names: list[str], number: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
     """Return (pairs of nodes that cables join, number of cables of each pair). Nodes are identified by the ``number``
     of their name (int64)."""
     of_node = np.array([number[name] for name in names], np.int64)
-    ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
-    ends = np.sort(of_node[fabric.port_node[ports]], axis=1)
+    ends = np.sort(of_node[cable_node], axis=1)
     return np.unique(ends[:, 0] * len(number) + ends[:, 1], return_counts=True)
 
 

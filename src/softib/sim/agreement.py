@@ -17,7 +17,7 @@ OF_SUMS = 0.1
 that of a single message, because possible errors are bounds: actual errors are smaller, and have different signs."""
 UNLIKE = np.array([0.0, 0.3, 0.5, 1.0])
 """Largest possible error of a message whose rate may be wrong, as a share of its latency. The index is the reason: 0
-(none), :data:`~softib.sim.validity_kernels.TWICE`, UNEVEN, BLOCKED."""
+(none), :data:`~softib.sim.fluid.validity_kernels.TWICE`, UNEVEN, BLOCKED."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Doubts:
 def graded(began: np.ndarray, arrived: np.ndarray, doubts: Doubts) -> Agreement:
     """Return the agreement of a run with these times. A message's possible error includes those of
     the messages that it waits for."""
-    from softib.sim.validity_kernels import gather_doubts
+    from softib.sim.fluid.validity_kernels import gather_doubts
 
     took = (arrived - began).astype(np.float64)
     counts = (began >= 0) & (took > 0)

@@ -16,17 +16,18 @@ from softib.iba.rates import MTU_BYTES, SPEEDS
 from softib.iba.virtual_lanes import DATA_VLS
 from softib.sim.credits import Credits, ahead_ps, credits_of
 from softib.sim.messages import PATH_SL, Messages, Opcode, Transport
+from softib.sim.packet_sizes import ACK_DWORDS, dwords_of, packets_of, wire_octets
 from softib.sim.timing import Timing, profile_of, timing_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from softib.fabric.model import Fabric
-    from softib.sim.fluid_phases import PhaseTables
+    from softib.sim.fluid.phases import PhaseTables
     from softib.sim.packet.profiles import DeviceProfile
 
 
-__all__ = ["WHY", "Laid", "Plane", "dwords_of", "packets_of", "wire_octets"]
+__all__ = ["WHY", "Laid", "Plane"]
 
 UNKNOWN_SWITCH_NS = SWITCH_OF["FDR"].latency_ns
 """Latency of a switch whose link speed is unknown."""
@@ -35,16 +36,6 @@ PS_PER_M = 5_000
 MAX_HOPS = 64
 """Largest number of links of a path; with more, the tables must have a loop (the hop limit of IBA 14.2.1.2, more than
 any fabric has)."""
-HEADERS = 8 + 12 + 4
-"""LRH, BTH, ICRC: the bytes of each packet in addition to its payload that data counters include (IBA 16.1.3.5). The
-VCRC (2 bytes) is only on the wire."""
-VCRC, RETH, DETH, AETH, ATOMIC, IMMDT = 2, 16, 8, 4, 28, 4
-"""Octets (IBA 9.2 to 9.4): RETH in the first packet of a WRITE and in a READ's request, DETH in
-each of UD, AETH in the first and the last packet of a READ's response and in acknowledgements,
-AtomicETH in an ATOMIC, ImmDt in the last packet of a WRITE with immediate."""
-ACK_DWORDS = np.insert((HEADERS + np.array([AETH, AETH, RETH, AETH + 8, AETH])) // 4, 4, 0)
-"""Size of the packet that travels against the payload, in 4-byte units by opcode: an acknowledgement, the request of a
-READ, or the response of an ATOMIC."""
 WHY = {
     0: "",
     -1: "a forwarding table has no route",
@@ -251,8 +242,8 @@ class Plane:
 
     @cached_property
     def phase_tables(self) -> PhaseTables:
-        """Return the tables for :mod:`softib.sim.fluid_phases`."""
-        from softib.sim.fluid_phases import tables_of
+        """Return the tables for :mod:`softib.sim.fluid.phases`."""
+        from softib.sim.fluid.phases import tables_of
 
         return tables_of(self)
 
@@ -378,24 +369,3 @@ class Plane:
         out["port_xmit_pkts"], out["port_rcv_pkts"] = counted["packets_out"], counted["packets_in"]
         out["port_unicast_xmit_pkts"], out["port_unicast_rcv_pkts"] = counted["packets_out"], counted["packets_in"]
         return out
-
-
-def packets_of(m: Messages, mtu: np.ndarray) -> np.ndarray:
-    """Return the packets of each message's payload."""
-    return -(-m.size // np.maximum(mtu, 1))
-
-
-def dwords_of(m: Messages, packets: np.ndarray) -> np.ndarray:
-    """Return 4-byte units of each message as PortXmitData counts them: headers, payload padded to
-    4, ICRC; no VCRC."""
-    each = HEADERS + np.where(m.transport == Transport.UD, DETH, 0)
-    once = np.array([RETH, 0, AETH * 2, ATOMIC, 0, RETH + IMMDT])[m.opcode]
-    once = np.where((m.opcode == Opcode.READ) & (packets == 1), AETH, once)
-    payload = np.where(m.opcode == Opcode.ATOMIC, 0, -(-m.size // 4) * 4)  # an ATOMIC's operands are in its header
-    return np.where(m.computes, 0, (packets * each + once + payload) // 4)
-
-
-def wire_octets(m: Messages, packets: np.ndarray) -> np.ndarray:
-    """Return octets of each message on the wire (float64): those that PortXmitData counts, and the
-    VCRC of each packet."""
-    return np.asarray(dwords_of(m, packets) * 4.0 + np.where(m.computes, 0, packets * VCRC))

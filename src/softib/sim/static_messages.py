@@ -12,7 +12,8 @@ from softib.ragged import inverted, spread
 from softib.sim.agreement import ALL, NONE, compared
 from softib.sim.messages import Messages
 from softib.sim.outcome import NEVER, Outcome
-from softib.sim.paths import WHY, Laid, Plane, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import WHY, Laid, Plane
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -102,7 +103,7 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
     limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
     alone = np.diff(laid.first) == 0
     limit = np.where(alone, np.minimum(limit, max(float(plane.gbps.max(initial=0.0)), 1.0)), limit)
-    took = octets * 8000.0 / limit
+    took = _in_turn(m, step, octets * 8000.0 / limit)
     order = np.argsort(step, kind="stable")
     bounds = np.searchsorted(step[order], np.arange(int(step.max(initial=0)) + 2))
     busiest_share(
@@ -116,6 +117,19 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
         np.zeros(len(gbps)),
         took,
     )
+    return took
+
+
+def _in_turn(m: Messages, step: np.ndarray, took: np.ndarray) -> np.ndarray:
+    """Return ``took`` (time in ps at each message's own rate), where the messages that a queue pair sends in one step
+    take the sum of their times: a static rate limits the queue pair."""
+    rows = np.flatnonzero(took > 0)
+    if not len(rows):
+        return took
+    key = np.stack([step[rows], m.qp[rows]], axis=1)
+    queue = np.unique(key, axis=0, return_inverse=True)[1].ravel()
+    took = took.copy()
+    took[rows] = np.bincount(queue, took[rows])[queue]
     return took
 
 

@@ -33,8 +33,10 @@ __all__ = ["Hooks", "Programmer"]
 
 LOG = logging.getLogger("softib.tenants")
 FIRST_LOOK_S, LOOK_S = 0.02, 0.2
-BATCH_S = 0.02
-"""Minimum time between the starts of two batches: a batch of one change costs as much as a batch of ten."""
+BATCH_S = 0.05
+"""Minimum time between the starts of two batches: a batch of one change costs as much as a batch of ten, and both delay
+requests.
+"""
 RETRY_S = 5.0
 """Time between a failure of the manager or of the connection to the subnet and the next try."""
 APPEAR_S = 2.0

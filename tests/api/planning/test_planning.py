@@ -145,6 +145,15 @@ def test_the_reference_design_comes_first():
     assert (first.design, first.switches, first.cables) == ("rail-optimized, 2 tiers", 12, 508)
 
 
+@pytest.mark.parametrize(("hosts", "ratio"), [(100, 1.0), (100, 2.0), (128, 1.0), (20, 1.0), (20, 3.0)])
+def test_the_first_design_has_the_bisection_that_was_asked(hosts, ratio):
+    """A dragonfly+ of several groups has fewer switches than a tree of three tiers, and half its bisection."""
+    rows = softib.plan_design(softib.Demand(hosts, radix=8, oversubscription=ratio)).rows()
+    assert rows[0].bisection >= 0.999 / ratio
+    if hosts == 128:
+        assert min(row.switches for row in rows if row.kind == "dragonfly+") < rows[0].switches
+
+
 def test_ports_that_a_design_adds_are_named(capsys):
     """A unit of 31 hosts and UFM in the free slot: 4 ports more than the demand's; a full unit has none."""
     for hosts, added in ((31, 4), (32, 0)):

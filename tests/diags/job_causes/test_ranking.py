@@ -93,7 +93,7 @@ def test_probabilities_sum_to_1_and_are_in_order(tree):
 def test_the_table_holds_probabilities_with_a_reason():
     assert sum(c.prior for c in CAUSES) == pytest.approx(1.0)
     for cause in CAUSES:
-        assert set(cause.symptoms) <= {*SYMPTOMS, "none"} and set(cause.features) <= set(BACKGROUND)
+        assert set(cause.symptoms) <= {*SYMPTOMS, "none", "completed"} and set(cause.features) <= set(BACKGROUND)
         assert sum(cause.symptoms.values()) <= 1.0 + 1e-9, cause.code
         assert all(0 < p < 1 for p in (*cause.symptoms.values(), *cause.features.values(), cause.prior))
         assert cause.reason and cause.meaning and cause.command
@@ -248,3 +248,24 @@ def test_ends_are_found_by_gid_lid_host_and_device(tree):
     assert site.ports_of(End(host="HOST-0003.example")) == ([port], "")
     assert site.ports_of(End(gid="fe80::dead")) == ([], "GID fe80::dead is not in this fabric")
     assert site.ports_of(End(lid=999))[1] == "no port of this fabric has LID 999"
+
+
+@pytest.mark.parametrize("read_after", [True, False])
+def test_a_history_that_ends_before_the_failure_does_not_show_that_a_cable_was_good(tree, read_after):
+    """The rounds end at 4 s. A port that was last read two minutes before the failure may have counted errors since."""
+    window = Window(0.0, 400.0, "", failed_s=4.0 if read_after else 140.0)
+    site = site_of(tree, observed(tree), False)
+    readings = Readings(site, window)
+    ends = [site.ports_of_host(h)[0] for h in ("host-0001", "host-0008")]
+    absent = 0 if read_after else -1
+    for feature in (readings.link, readings.damaged, readings.waits):
+        assert feature[ends[0]] == absent
+    assert readings.covers(ends) is read_after
+    of_cables = [h for h in named(tree, "retry-exceeded", window=window)[2] if h.cause.scope == "cable"]
+    assert (sum(h.probability for h in of_cables) > 0.3) is not read_after
+
+
+def test_what_was_counted_before_a_hole_stays(tree):
+    rose = (("leaf-1[1]", "link_downed_counter", 1),)
+    window = Window(0.0, 400.0, "", failed_s=140.0)
+    assert named(tree, "retry-exceeded", rose, window=window)[0] == "cable-down"

@@ -44,7 +44,7 @@ def test_the_order_of_files_names_what_is_there():
             "cm/test_mads.py",
             "sim/packet/kernels/ethernet/test_roce.py",
             "sm/test_flaps.py",
-            "sim/test_fluid.py",
+            "sim/fluid/test_fluid.py",
         )
     ]
     assert at == sorted(at) and len(set(at)) == len(at), "a file that is named comes before the rest of its folder"

@@ -99,7 +99,7 @@ ALLOWED = {
     "fabric/formats/topo/ibnl_expand.py:_board": _BOARDS,
     "tests/fabric/formats/topo/test_topo.py:test_modifier_takes_another_board_and_its_ports": _BOARDS,
     "tests/preload/verbs/fabric/test_pace.py:test_from_ndr_to_edr_on_one_lane": _LANES,
-    "tests/sim/test_fluid.py:test_a_virtual_lane_that_no_table_serves_is_said": "a VL",
+    "tests/sim/fluid/test_fluid.py:test_a_virtual_lane_that_no_table_serves_is_said": "a VL",
     "tests/preload/verbs/engine/test_link_pacing.py:lane": _LANES,
     "tests/sm/*.py:board": "of the room in which tests of managers run",
     "docs/draw_serve.py:DESK": "where a browser of that size stands",

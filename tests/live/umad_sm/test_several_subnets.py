@@ -52,6 +52,28 @@ def _sweeps(softib, umad: str) -> int:
     return sum(e["event"] == "sweep" and umad in e["port"] for e in _events(softib))
 
 
+def _states(softib) -> dict[str, list[str]]:
+    """The states of each umad device's manager, oldest first, and ENDED for one that could not go on."""
+    states: dict[str, list[str]] = {}
+    for e in _events(softib):
+        if e["event"] in ("state", "manager ended"):
+            states.setdefault(e["port"].partition("(")[2].rstrip(")"), []).append(e.get("now", "ENDED"))
+    return states
+
+
+def _master_of_a(softib) -> str:
+    """The device whose manager has subnet a while that of the other gave way; "" while they have not agreed.
+
+    A manager that finds a master before it was one itself ends; one that was master for a moment, since the other's first sweep lost answers,
+    hands over and stands by (IBA 14.4.1)."""
+    states = _states(softib)
+    for master, other in (("umad0", "umad2"), ("umad2", "umad0")):
+        gave_way = states.get(other, [""])[-1] == "ENDED" or states.get(other, [])[-2:] == ["MASTER", "STANDBY"]
+        if states.get(master, [""])[-1] == "MASTER" and gave_way and _swept(softib, master):
+            return master
+    return ""
+
+
 def _nodes(softib, stock, port: int) -> set[str]:
     """What stock saquery says that there is, asked from host-1's ``port``."""
     done = subprocess.run(
@@ -87,15 +109,11 @@ def test_two_subnets_of_one_process(softib, stock):
     )
     process = subprocess.Popen(words, env=softib.env, cwd=softib.folder, stderr=subprocess.PIPE, text=True)
     softib.started.append(process)
-    assert wait_for(lambda: _swept(softib, "umad1") and any(e["event"] == "manager ended" for e in _events(softib))), (
-        _events(softib)
-    )
-    (ended,) = (e for e in _events(softib) if e["event"] == "manager ended")
-    assert "umad1" not in ended["port"], "two ports of one subnet: one of them is in vain"
-    a = "umad2" if "umad0" in ended["port"] else "umad0"  # who stands by has looked at the subnet, too
-    assert wait_for(lambda: any(e.get("now") == "MASTER" and a in e["port"] for e in _events(softib)))
-    assert wait_for(lambda: _swept(softib, a))
-    assert "this subnet has a master" in ended["why"] and "LID 0," not in ended["why"]
+    assert wait_for(lambda: _swept(softib, "umad1") and _master_of_a(softib)), _events(softib)
+    a = _master_of_a(softib)
+    ended = [e for e in _events(softib) if e["event"] == "manager ended"]
+    assert all("umad1" not in e["port"] and a not in e["port"] for e in ended), ended
+    assert all("this subnet has a master" in e["why"] and "LID 0," not in e["why"] for e in ended), ended
 
     # A sweep that began before the other manager had gone may have ended as a standby's: the next, a second later, is the master's.
     assert wait_for(lambda: _nodes(softib, stock, int(a[-1]) + 1) == {"leaf-a", "host-1", "host-2"})
@@ -113,8 +131,8 @@ def test_two_subnets_of_one_process(softib, stock):
     _fault_of_one_subnet(softib, stock, a)
     pid = next(c["pid"] for c in softib.status()[0]["clients"] if c["sm"])
     os.kill(pid, signal.SIGTERM)
-    assert process.wait(120) == 2, "one of three managers could not go on"
-    assert "this subnet has a master" in process.stderr.read()
+    assert process.wait(120) == (2 if ended else 0), "one of three managers could not go on, or stood by"
+    assert ("this subnet has a master" in process.stderr.read()) == bool(ended)
 
 
 def _fault_of_one_subnet(softib, stock, other: str) -> None:

@@ -11,9 +11,9 @@ from softib.workloads.nccl.constants import ALGORITHMS, PROTOCOLS, Algorithm, Co
 from softib.workloads.nccl.flows import flows_of
 from softib.workloads.nccl.job import run_of
 from softib.workloads.nccl.law import predicted_us
-from softib.workloads.nccl.machine import MACHINES, Machine
+from softib.workloads.nccl.machine import GPUS, MACHINES, Machine
 from softib.workloads.nccl.net_ib import Run
-from softib.workloads.nccl.tuning import Choice, choose
+from softib.workloads.nccl.tuning import Choice, choose, possible
 from softib.workloads.nccl.work import work_of
 from softib.workloads.parameters import section
 from softib.workloads.workload import parse
@@ -122,7 +122,21 @@ def test_nothing_is_faster_than_the_wires(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_flows_take_the_law_s_time_on_idle_adapters(seed: int) -> None:
     """What the fluid layer runs: flows that begin at once and together take the law's time, within 3 % (``detail=auto``)."""
-    c, by, size, m, nodes = drawn(seed)
+    idle_flows_take_the_law_s_time(*drawn(seed))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_flows_of_nvswitches_and_pat_take_the_law_s_time(seed: int) -> None:
+    """Nodes of Hopper and later with 1 to 8 adapters: five nodes with two adapters took half as long again by a tree of NVLS, since each adapter was in one of the two trees."""
+    _, _, size, m, nodes = drawn(seed)
+    m = m.but(gpu=GPUS["H100"], gpus=8, nics=(1, 2, 4, 8)[seed % 4])
+    for c in (Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUCE_SCATTER):
+        for by in possible(c, m, nodes, "2.30"):
+            if by.algorithm in (Algorithm.NVLS_TREE, Algorithm.PAT):
+                idle_flows_take_the_law_s_time(c, by, size, m, nodes)
+
+
+def idle_flows_take_the_law_s_time(c: Collective, by: Choice, size: int, m: Machine, nodes: int) -> None:
     run = Run(c, by, size, m, np.arange(nodes * m.nics).reshape(nodes, m.nics), SECTION)
     flows = flows_of(run)
     octets = np.bincount(flows.connection, flows.size.astype(float)) if len(flows.src) else np.zeros(1)

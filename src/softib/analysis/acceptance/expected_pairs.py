@@ -17,7 +17,8 @@ from softib.diags.acceptance.tomography import Parts
 from softib.fabric.identity import models
 from softib.fabric.model import Fabric
 from softib.sim.messages import messages
-from softib.sim.paths import Plane, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import Plane
 
 __all__ = ["KINDS", "Expectation", "FabricParts", "Kind", "Part", "Paths", "parts_of", "usual_gbps"]
 

@@ -94,6 +94,8 @@ def _evidence(
     h: Hypothesis, site: Site | None, readings: Readings | None, facts: Facts, events: list[Event]
 ) -> list[str]:
     out = []
+    if facts.symptom == "completed" and h.cause.code == "nothing":
+        out.append("the logs have the line with which a program ends normally")
     if events and (p := h.cause.symptoms.get(facts.symptom)):
         out.append(f"{SYMPTOMS[facts.symptom]}: {p:.0%} of such faults show it")
     out += [

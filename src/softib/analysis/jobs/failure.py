@@ -38,7 +38,7 @@ REPORTS = {
     "partition-violation": "",
 }
 """Symptoms that kernels and managers report instead of the job → state of the port that they name."""
-SECONDARY = ("process-died", "tcp-used")
+SECONDARY = ("process-died", "tcp-used", "no-result")
 ABORTS = ("6", "SIGABRT", "Aborted", "134", "15", "SIGTERM", "143")
 NETWORK = ("retry-exceeded", "receiver-not-ready", "remote-access", "invalid-request", "connect-failed", "flushed")
 NAMING = ("node-failed", "device-fatal")
@@ -50,18 +50,26 @@ ALIVE = (*NETWORK, "peer-lost", "collective-timeout", "aborted", "receive-timeou
 def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
     """Return the time span that is analysed; None if the log gives no time."""
     if at_s is not None:
-        return Window(at_s - BEFORE_S, at_s + AFTER_S, "given")
+        return Window(at_s - BEFORE_S, at_s + AFTER_S, "given", failed_s=at_s)
     times = [t for e in log.events for t in (e.first_s, e.last_s) if t is not None]
     before = WAITED_S if any(e.symptom in DEFERRED for e in log.events) else BEFORE_S
     if times:
-        return Window(min(times) - before, max(times) + AFTER_S, "by the times in the log")
+        return Window(min(times) - before, max(times) + AFTER_S, "by the times in the log", failed_s=min(times))
     if log.written_s is None:
         return None
+    if log.events and all(e.symptom == "no-result" for e in log.events):
+        return Window(
+            log.written_s - BEFORE_S,
+            log.written_s + WAITED_S,
+            "the log has no times and no error: from its last write on",
+            failed_s=log.written_s,
+        )
     return Window(
         log.written_s - max(before, UNTIMED_S),
         log.written_s + AFTER_S,
         "the log has no times; its modification time is used",
         log.written_s - BEFORE_S if before < UNTIMED_S else None,
+        log.written_s,
     )
 
 
@@ -78,7 +86,8 @@ def explain_failure(
     notes = list(log.problems)
     log = _of_hosts(log, site, hosts, notes)
     events = _roots(log.events)
-    symptom = next((e.symptom for e in events if e.symptom not in REPORTS), events[0].symptom if events else "none")
+    silent = "completed" if log.completed else "none"
+    symptom = next((e.symptom for e in events if e.symptom not in REPORTS), events[0].symptom if events else silent)
     why = Why(
         files=log.files,
         lines=log.lines,
@@ -123,8 +132,8 @@ def explain_failure(
             notes.append("no port that the logs name is in this fabric, so its cables and counters are not used")
             readings = None
         if paths.ended:
-            notes.append(f"the path in the forwarding tables ends early: {paths.ended}")
-        _say_what_lacks(notes, site, ends)
+            notes.append(f"the tables' path ends: {paths.ended}")
+        _say_what_lacks(notes, site, ends, readings)
     else:
         notes.append(
             "no fabric is given: add --fabric (a running fabric, a dump) for the path, and --history for its counters"
@@ -250,7 +259,7 @@ def _features(
     if lids_moved is not None:
         features["lids-moved"] = lids_moved
     moved = readings.moved(ends)
-    if moved is not None and ends and site.observed is not None:
+    if moved is not None and ends and site.observed is not None and (moved >= IDLE_BYTES or readings.covers(ends)):
         features["idle"] = moved < IDLE_BYTES
     if site.observed is not None and ends:
         cables = [int(site.cable[p]) for p in ends if site.cable[p] >= 0]
@@ -283,10 +292,14 @@ def _nodes(events: Sequence[Event], site: Site) -> frozenset[int]:
     return frozenset(int(site.fabric.port_node[p]) for p in ports)
 
 
-def _say_what_lacks(notes: list[str], site: Site, ends: list[int]) -> None:
+def _say_what_lacks(notes: list[str], site: Site, ends: list[int], readings: Readings | None) -> None:
     if not ends:
         notes.append(
             "the logs name no port of this fabric; add the job's hosts (--hosts), or logs with GIDs (NCCL_DEBUG=INFO)"
+        )
+    if readings and site.observed and ends and not readings.covers(ends):
+        notes.append(
+            "the history has no reading of the job's ports after the failure: it cannot show that a cable was good"
         )
     if site.observed is None:
         notes.append(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softib.analysis.simulation.host_limits import covered_ps, pcie_limit, rate_limit
 from softib.analysis.simulation.result import RunResult
 from softib.analysis.simulation.victim_flows import Flow, Victims, flows_through, slowdowns, victims_of
 from softib.plural import counted, plural
@@ -136,7 +137,12 @@ def _hashed(run: RunResult, port: int) -> BusyPort:
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
     figures = {name: int(column[port]) for name, column in run.outcome.port_figures.items()}
-    if switch < 0:
+    hardly = run.load.max() < BUSY
+    if hardly:
+        cause, remedy = _hardly_busy_ethernet(run)
+    elif run.load[port] < FULL <= run.load.max():
+        cause, remedy = "it is not full", "nothing here: another port is the limit"
+    elif switch < 0:
         cause, remedy = "its own link limits what the host sends", "nothing in the fabric: a faster link"
     elif peer < 0:
         cause, remedy = "the receiver's own link", "fewer senders at once"
@@ -146,12 +152,12 @@ def _hashed(run: RunResult, port: int) -> BusyPort:
         leads = "packets whose paths lead here" if run.congestion_control.path else "flows that the hash leads here"
         cause = f"{leads}, while this switch's other links to switches are {mean:.0%} busy on average"
         remedy = (
-            "more flows, or packets on all paths (cc=spray)"
+            ("more flows" if run.outcome.network == "tcp" else "more flows, or packets on all paths (cc=spray)")
             if uneven
             else "more or faster links there (oversubscription)"
         )
     seen = [f"{figures[key]:,} {counter}" for key, counter in SEEN.items() if figures[key]]
-    if seen:
+    if seen and not hardly:
         cause += f" ({', '.join(seen)})"
     return BusyPort(
         port=port,
@@ -205,20 +211,42 @@ def _exchanged(run: RunResult, port: int, rows: np.ndarray) -> bool:
     return bool(min(run.load[f.port_peer[port]] * 0.5, busy) >= 0.5 * AS_BUSY * run.load[port])
 
 
+def _short_of_credits(run: RunResult) -> np.ndarray:
+    """Return which ports waited for credits (bool[ports])."""
+    return np.asarray(run.load * run.plane.gbps >= SHARE_OF_CREDITS * run.plane.credits.gbps) & (run.load > 0)
+
+
+def _waits_for_credits(run: RunResult, rows: np.ndarray) -> bool:
+    """Return whether each of the messages ``rows`` crosses a link that waited for credits."""
+    laid = run.plane.lay(run.messages)
+    short = _short_of_credits(run)
+    return bool(short.any() and np.logical_or.reduceat(short[laid.port >> 4][laid.channel], laid.first[rows]).all())
+
+
 def _cause(
     run: RunResult, port: int, rows: np.ndarray, sources: int, targets: int, at_once: float
 ) -> tuple[str, str, tuple[str, ...]]:
     """Return why the port is busy, what would help, and the corresponding changes of a what-if.
     ``rows``: the messages that cross it; ``at_once``: mean number of messages in flight."""
     whose = f"traffic of {counted(sources, 'host')} to {targets}"
-    if run.load[port] * run.plane.gbps[port] >= SHARE_OF_CREDITS * run.plane.credits.gbps[port]:
+    if _short_of_credits(run)[port]:
         return (
             f"{whose}: {too_long(run.plane, port)}",
             "a shorter cable, traffic on several VLs, or fewer operational VLs (their receive buffers grow)",
             (),
         )
+    if _waits_for_credits(run, rows):
+        return (
+            f"{whose}: credits of another link on their paths do not last",
+            "nothing here: that link is the limit",
+            (),
+        )
+    if limit := pcie_limit(run, rows, whose):
+        return limit
     if run.load.max() < BUSY:
-        return _hardly_busy(run, whose)
+        return _hardly_busy(run, port, rows, whose)
+    if limit := rate_limit(run, port, rows, whose):
+        return limit
     f = run.fabric
     switch, peer = f.switch_of_node[f.port_node[port]], f.switch_of_node[f.port_node[f.port_peer[port]]]
     if switch < 0:
@@ -286,16 +314,26 @@ def _computing(run: RunResult) -> float:
     if not len(rows) or o.end_ps <= 0:
         return 0.0
     end = o.arrived_ps[rows]
-    begin = end - m.delay_ps[rows]
-    order = np.argsort(begin, kind="stable")
-    begin, covered = begin[order], np.maximum.accumulate(end[order])
-    before = np.concatenate([[0], covered[:-1]])
-    return float(np.maximum(covered - np.maximum(begin, before), 0).sum() / o.end_ps)
+    return covered_ps(end - m.delay_ps[rows], end) / o.end_ps
 
 
-def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]:
+def _waits(run: RunResult) -> tuple[str, str]:
+    """Return cause and remedy of a run that waits for nothing in the fabric: computations or latencies."""
+    computing = _computing(run)
+    if computing >= BUSY:
+        return (
+            f"computations and exchanges inside hosts take {computing:.0%} of the run",
+            "faster processors or GPUs, or computing and communication at the same time",
+        )
+    advice = "larger messages, or more of them under way"
+    if any(getattr(job, "window", 0) == 1 for job in run.workload.jobs):
+        advice += " (window=1: a host begins a message when its last one is through; window=0 begins all at once)"
+    return "latencies are the limit", advice
+
+
+def _hardly_busy(run: RunResult, port: int, rows: np.ndarray, whose: str) -> tuple[str, str, tuple[str, ...]]:
     """Return the values of :func:`_cause` for a run in which no link is busy for half of the time. The cause then is
-    latencies, messages that wait for earlier ones, or ACK timeouts after losses."""
+    rates of hosts, latencies, messages that wait for earlier ones, or ACK timeouts after losses."""
     repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
     discards = run.outcome.counters["port_xmit_discards"]
     if run.outcome.dissolved:
@@ -315,22 +353,32 @@ def _hardly_busy(run: RunResult, whose: str) -> tuple[str, str, tuple[str, ...]]
     if not repeated:
         most = float(run.load.max())
         busy = "no link is busy" if most < HARDLY else f"no link is busy for more than {most:.0%} of the run"
-        computing = _computing(run)
-        if computing >= BUSY:
-            return (
-                f"{whose}: {busy}; computations and exchanges inside hosts take {computing:.0%} of the run",
-                "faster processors or GPUs, or computing and communication at the same time",
-                (),
-            )
-        advice = "larger messages, or more of them under way"
-        if any(getattr(job, "window", 0) == 1 for job in run.workload.jobs):
-            advice += " (window=1: a host begins a message when its last one is through; window=0 begins all at once)"
-        return f"{whose}: {busy}; latencies are the limit", advice, ()
+        if _computing(run) < BUSY and (limit := rate_limit(run, port, rows, whose)):
+            return limit
+        cause, remedy = _waits(run)
+        return f"{whose}: {busy}; {cause}", remedy, ()
     return (
         f"{whose}: no link is busy; {repeated:,} messages waited for ACK timeouts after packets were lost",
         "a shorter ACK timeout of the queue pairs",
         (),
     )
+
+
+def _hardly_busy_ethernet(run: RunResult) -> tuple[str, str]:
+    """Return cause and remedy of a run over Ethernet in which no link is busy for half of the time: rates that
+    congestion control reduced, losses, processors of hosts, or latencies."""
+    figures, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
+    busy = f"no link is busy for more than {run.load.max():.0%} of the run"
+    drops = int(figures["tail_drops"].sum() + figures["headroom_drops"].sum())
+    if drops:
+        return f"{busy}; senders repeated {counted(drops, 'dropped frame')}", "fewer senders at once, or larger buffers"
+    if marked := int(figures["ecn_marked"].sum()):
+        rates = f"congestion control reduced the rates of senders ({counted(marked, 'marked frame')})"
+        return f"{busy}; {rates}", "another congestion control, or messages that are long enough for rates to recover"
+    cores = float((figures["cpu_send_ps"] + figures["cpu_receive_ps"]).max()) / end
+    if cores >= BUSY:
+        return f"{busy}; a host's processors work {cores:.0%} of one core", "more connections, or RDMA (network=roce)"
+    return f"{busy}; {_waits(run)[0]}", _waits(run)[1]
 
 
 def engine_loads(run: RunResult) -> list[EngineLoad]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from softib.fabric.sharp_trees import inside_switches
-from softib.sim.paths import Plane, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import Plane
 from softib.workloads.hosts import Hosts
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from softib.scenario.managed_messages import MAX_SL, managed_messages, other_sls
 from softib.sim.agreement import NONE
 from softib.sim.credits import credit_note
 from softib.sim.packet.profiles import host_figures
-from softib.sim.paths import WHY, Plane, Scale, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import WHY, Plane, Scale
 from softib.workloads.hosts import hosts_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from softib.scenario.managed_messages import stated_sls
-from softib.sim.fluid_phases import Phases, shift_phases
+from softib.sim.fluid.phases import Phases, shift_phases
 
 if TYPE_CHECKING:
     from softib.analysis.routing import Routed
@@ -52,7 +53,7 @@ AT_ONCE = 1 << 20
 def phases_of(
     tables: Routed, size: int, scale: Scale | None = None, progress: Callable[[int, int, int], None] | None = None
 ) -> Phases:
-    """Return :func:`softib.sim.fluid_phases.shift_phases` for all hosts of ``tables``. Each pair uses the SL that the
+    """Return :func:`softib.sim.fluid.phases.shift_phases` for all hosts of ``tables``. Each pair uses the SL that the
     manager states.
 
     Raises :class:`InputError` for a pair that has no path or shares no partition.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from softib.result import Result
-from softib.sim.fluid_tables import queue_pairs
-from softib.sim.paths import packets_of, wire_octets
+from softib.sim.fluid.tables import queue_pairs
+from softib.sim.packet_sizes import packets_of, wire_octets
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult

@@ -26,7 +26,7 @@ __all__ = ["Demand", "DesignComparison", "DesignRow", "Designs", "DeviceCount", 
 
 
 class Designs(Suggests):
-    """The designs that meet a demand, ordered by the requested oversubscription first, then the fewest switches.
+    """The designs that meet a demand: trees with the requested oversubscription first, then a dragonfly+, then others.
 
     ``refused``: one line for each kind of design that cannot meet the demand. ``storage``: designs of the
     separate storage fabric, empty if none was requested. ``management_switches``: number of 48-port

@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -38,12 +39,13 @@ from softib.api.running.ci_result import (
 )
 from softib.api.running.running import RunningFabric
 from softib.api.running.serving import up
-from softib.errors import InputError, SoftibError, os_reason
+from softib.errors import InputError, SoftibError
 from softib.fabric.node_finder import default_port
 from softib.live.launch.child_watchdog import end_with_parent
 from softib.live.status import Moved
 from softib.scratch import scratch_folder
 from softib.source import warn
+from softib.whole_files import write_file, write_text
 
 __all__ = ["CiRun", "ci"]
 
@@ -335,13 +337,10 @@ def _make(folder: Path) -> None:
 
 def _keep(result: CiRun, scratch: Path, folder: Path) -> None:
     """Write the artifacts of the run to ``folder``."""
-    try:
-        if not result.ok:
-            result.artifacts = str(folder)
-            for path in [*scratch.glob("*.log"), *scratch.glob("*.pcap"), *scratch.glob("*.csv")]:
-                shutil.copyfile(path, folder / path.name)
-            with contextlib.suppress(OSError):
-                shutil.copyfile(scratch / "softib/ci/log", folder / "fabric.log")
-        (folder / "junit.xml").write_text(result.to_junit(), encoding="ascii")
-    except OSError as error:
-        raise InputError(f"{error.filename or folder}: {os_reason(error)}") from None
+    if not result.ok:
+        result.artifacts = str(folder)
+        log = scratch / "softib/ci/log"
+        for path in [*scratch.glob("*.log"), *scratch.glob("*.pcap"), *scratch.glob("*.csv"), log]:
+            if path.is_file():
+                write_file(folder / ("fabric.log" if path == log else path.name), partial(shutil.copyfile, path))
+    write_text(folder / "junit.xml", result.to_junit())

@@ -33,6 +33,7 @@ def causes(instance: Instance, attached: Attached, program: Path, environment: M
     fabric = SharedFabric.snapshot(instance.shared_fabric)
     return [
         *_device(program, fabric, attached.ports),
+        *_named_devices(environment, _devices(attached.view)),
         *(f"{shown(text)} keeps it from them" for text in off_hcas(environment)),
         *_partition(environment, fabric, attached.ports),
         *_mtu(environment, fabric, attached.ports),
@@ -50,6 +51,26 @@ def _device(program: Path, fabric: Fabric, rows: list[tuple[int, str]]) -> Itera
     states = {name: PortState(int(fabric.port_state[row])) for row, name in rows}
     if states and PortState.ACTIVE not in states.values():
         yield ", ".join(f"{name} is {state.name}" for name, state in states.items())
+
+
+def _devices(view: Path) -> list[str]:
+    """Return the ports of the node's devices as programs name them, for example ``mlx5_0:1``."""
+    return sorted(f"{port.parent.parent.name}:{port.name}" for port in view.glob("sys/class/infiniband/*/ports/*"))
+
+
+def _named_devices(environment: Mapping[str, str], devices: list[str]) -> Iterator[str]:
+    """``UCX_NET_DEVICES`` lists ports. ``NCCL_IB_HCA`` lists prefixes of ports, or whole names after ``=``, and
+    excludes them after ``^`` (NCCL user guide)."""
+    here = ", ".join(devices) or "no device"
+    ports = [name.strip() for name in environment.get("UCX_NET_DEVICES", "").split(",") if ":" in name]
+    if ports and not set(ports) & set(devices):
+        yield f"UCX_NET_DEVICES={shown(environment['UCX_NET_DEVICES'])}: the node has {here}"
+    value = environment.get("NCCL_IB_HCA", "").strip()
+    names = [name.strip() for name in value.lstrip("^=").split(",") if name.strip()]
+    exact = value.lstrip("^").startswith("=")
+    hits = {d for d in devices for n in names if n in (d, d.partition(":")[0]) or (not exact and d.startswith(n))}
+    if names and not (set(devices) - hits if value.startswith("^") else hits):
+        yield f"NCCL_IB_HCA={shown(value)}: the node has {here}"
 
 
 def _partition(environment: Mapping[str, str], fabric: Fabric, rows: list[tuple[int, str]]) -> Iterator[str]:

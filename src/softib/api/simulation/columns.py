@@ -14,7 +14,7 @@ from softib.sim.packet.timeline import KINDS, timeline
 
 if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
-    from softib.sim.fluid_phases import Phases
+    from softib.sim.fluid.phases import Phases
     from softib.sim.packet.log import PacketLog
     from softib.sim.packet.timeline import Flight, Hop
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from softib.analysis.simulation.result import RunResult
     from softib.analysis.simulation.victim_flows import Victims
     from softib.api.simulation.runs import Run
-    from softib.sim.fluid_phases import Phases
+    from softib.sim.fluid.phases import Phases
 
 __all__ = ["RunFigures", "busy_ports", "figures_of", "over_time"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from softib.analysis.simulation.run import Recording
     from softib.api.simulation.against import Against
     from softib.sim.agreement import Agreement
-    from softib.sim.fluid_phases import Phases
+    from softib.sim.fluid.phases import Phases
     from softib.sim.paths import Scale
     from softib.workloads.workload import Workload
 

@@ -84,7 +84,7 @@ class Cause:
 
 
 _LOST = {
-    "retry-exceeded": 0.45,
+    "retry-exceeded": 0.43,
     "aborted": 0.06,
     "time-limit": 0.06,
     "collective-stuck": 0.05,
@@ -98,8 +98,11 @@ _LOST = {
     "node-left": 0.01,
     "process-died": 0.015,
     "completion-error": 0.02,
+    "no-result": 0.02,
 }
-"""Symptoms of lost packets: a reliable connection ends with status 12, and the other processes of the job wait."""
+"""Symptoms of lost packets: a reliable connection ends with status 12, and the other processes of the job wait. A
+process that is killed before its retries are over prints nothing.
+"""
 
 CAUSES: tuple[Cause, ...] = (
     Cause(
@@ -128,7 +131,7 @@ CAUSES: tuple[Cause, ...] = (
         "a cable's link goes down and comes back",
         "as above, half as likely; traffic between two failures hides it",
         "softib diagnose HISTORY; reseat or replace the cable {a} ↔ {b}",
-        _LOST | {"link-down": 0.08, "none": 0.02},
+        _LOST | {"link-down": 0.08, "none": 0.02, "completed": 0.02},
         {
             "unreached": 0.3,
             "link-reported": 0.5,
@@ -148,7 +151,7 @@ CAUSES: tuple[Cause, ...] = (
         "retries hide a few lost packets; status 12 needs a loss ratio that counters show. Management packets cross "
         "the same cable: the port behind it may not answer",
         "softib diagnose HISTORY; clean or replace the cable {a} ↔ {b}",
-        _LOST | {"link-errors": 0.08, "link-down": 0.01, "none": 0.04},
+        _LOST | {"link-errors": 0.08, "link-down": 0.01, "none": 0.015, "completed": 0.03},
         {
             "unreached": 0.3,
             "damaged": 0.97,
@@ -167,7 +170,7 @@ CAUSES: tuple[Cause, ...] = (
         "a port accepts packets more slowly than they arrive, or none",
         "status 12 from congestion alone needs waits of seconds; a stalled host causes them",
         "softib top {fabric} --sort waiting; check the host or switch behind {b}",
-        _LOST | {"none": 0.04},
+        _LOST | {"none": 0.03, "completed": 0.03, "no-result": 0.08, "link-down": 0.01, "link-errors": 0.005},
         {
             "unreached": 0.3,
             "waits": 0.85,
@@ -203,6 +206,7 @@ CAUSES: tuple[Cause, ...] = (
             "collective-timeout": 0.03,
             "collective-stuck": 0.03,
             "aborted": 0.02,
+            "no-result": 0.03,
         },
         {"unreached": 0.9, "link-down": 0.8, "link-back": 0.1, "alive": 0.03, "fell-ever": 0.9, "idle": 0.2},
     ),
@@ -352,6 +356,8 @@ CAUSES: tuple[Cause, ...] = (
             "aborted": 0.03,
             "time-limit": 0.03,
             "flushed": 0.01,
+            "no-result": 0.02,
+            "none": 0.01,
         },
         {"idle": 0.05},
     ),
@@ -368,6 +374,8 @@ CAUSES: tuple[Cause, ...] = (
             "time-limit": 0.42,
             "receive-timeout": 0.03,
             "collective-stuck": 0.05,
+            "no-result": 0.04,
+            "none": 0.01,
         },
         {"idle": 0.3},
     ),
@@ -408,7 +416,14 @@ CAUSES: tuple[Cause, ...] = (
         "the job's traffic went over TCP",
         "libraries use sockets without an error if they find no adapter, or are configured to",
         "UCX_LOG_LEVEL=info or NCCL_DEBUG=INFO; UCX_TLS, OMPI_MCA_btl, NCCL_NET of the job",
-        {"tcp-used": 0.68, "none": 0.22, "no-device": 0.02, "no-transport": 0.03, "openib-unused": 0.05},
+        {
+            "tcp-used": 0.62,
+            "none": 0.22,
+            "completed": 0.06,
+            "no-device": 0.02,
+            "no-transport": 0.03,
+            "openib-unused": 0.05,
+        },
         {"idle": 0.97, "tcp-configured": 0.6},
     ),
     Cause(
@@ -416,9 +431,16 @@ CAUSES: tuple[Cause, ...] = (
         "job",
         0.05,
         "no line of the log is recognised as an error",
-        "the job ended normally, or was only slow",
+        "the job ended normally, or was only slow; some programs print that they ended, many print nothing",
         "softib diagnose HISTORY for slow links; provide the logs of all ranks",
-        {"none": 0.8, "manager-changed": 0.1, "peer-lost": 0.02, "openib-unused": 0.08},
+        {
+            "completed": 0.5,
+            "none": 0.25,
+            "manager-changed": 0.1,
+            "peer-lost": 0.02,
+            "openib-unused": 0.08,
+            "no-result": 0.02,
+        },
         {"idle": 0.03},
     ),
     Cause(
@@ -431,11 +453,13 @@ CAUSES: tuple[Cause, ...] = (
         {
             "retry-exceeded": 0.2,
             "aborted": 0.15,
-            "time-limit": 0.1,
+            "time-limit": 0.08,
             "connect-failed": 0.1,
             "peer-lost": 0.1,
             "collective-timeout": 0.06,
-            "none": 0.05,
+            "none": 0.04,
+            "completed": 0.01,
+            "no-result": 0.05,
             "flushed": 0.05,
             "no-device": 0.03,
             "no-transport": 0.03,

@@ -266,7 +266,7 @@ def _rest_ratio(cause: Cause, readings: Readings) -> float:
     """Return the likelihood ratio of cables without features. If there is a history of counters, the absence of
     features is evidence, too.
     """
-    if readings.site.observed is None:
+    if readings.site.observed is None or not readings.covered.any():
         return _ratio(cause, "link-down", 0) if readings.site.is_live else 1.0
     return _link_ratio(cause, 0) * _ratio(cause, "damaged", 0) * _ratio(cause, "waits", 0)
 

@@ -27,6 +27,8 @@ _DAMAGE = (
     "local_link_integrity_errors",
     "port_fec_uncorrectable_block_ctr",
 )
+CLOCKS_S = 60.0
+"""Maximum difference between the clocks of the log and the history in seconds."""
 RECOVERIES = 5
 """Minimum number of recoveries of a faulty link in the window."""
 
@@ -34,13 +36,15 @@ RECOVERIES = 5
 @dataclass(frozen=True)
 class Window:
     """The analysed time in seconds since 1970. ``source``: how it was determined. ``likely_s``: the time before which
-    the cause is improbable (None: the cause may be anywhere in the window).
+    the cause is improbable (None: the cause may be anywhere in the window). ``failed_s``: the time of the first error
+    (None: unknown); a counter that was last read before it does not show that nothing happened.
     """
 
     begin_s: float
     end_s: float
     source: str
     likely_s: float | None = None
+    failed_s: float | None = None
 
 
 @dataclass
@@ -142,7 +146,7 @@ class Readings:
         yes = (received > 0) | (self._rose("local_link_integrity_errors", "port_fec_uncorrectable_block_ctr") > 0)
         yes |= self._rose("symbol_error_counter") >= SYMBOLS
         yes |= self.recoveries >= RECOVERIES
-        feature = self._until_silence(_feature(yes, self.errors))
+        feature = self._while_read(_feature(yes, self.errors))
         feature[[port for port, report in self.reported.items() if report == "link-errors"]] = 1
         return feature
 
@@ -150,7 +154,7 @@ class Readings:
     def refused(self) -> np.ndarray:
         """int8[ports]: whether packets with a wrong P_Key were dropped."""
         rose = self._rose("port_xmit_constraint_errors", "port_rcv_constraint_errors")
-        return _feature(rose > 0, rose)
+        return self._while_read(_feature(rose > 0, rose))
 
     @cached_property
     def waits(self) -> np.ndarray:
@@ -159,13 +163,30 @@ class Readings:
         discards, inactive = self._rose("port_xmit_discards"), self._rose("port_inactive_discards")
         unexplained = (discards > np.nan_to_num(inactive)) & ~(self.falls > 0)
         overrun = self._rose("excessive_buffer_overrun_errors", "port_buffer_overrun_errors") > 0
-        return self._until_silence(_feature((dropped > 0) | unexplained | (self._waited > WAITING) | overrun, discards))
+        return self._while_read(_feature((dropped > 0) | unexplained | (self._waited > WAITING) | overrun, discards))
 
-    def _until_silence(self, feature: np.ndarray) -> np.ndarray:
-        """Return the feature with absent replaced by unknown for ports that stopped answering: they may have counted
-        events after their last answer.
+    def _while_read(self, feature: np.ndarray) -> np.ndarray:
+        """Return the feature with absent replaced by unknown for ports that stopped answering, or whose last reading is
+        older than the failure: they may have counted events after it.
         """
-        return np.where((feature == 0) & (self.silent == 1), -1, feature).astype(np.int8)
+        return np.where((feature == 0) & ((self.silent == 1) | ~self.covered), -1, feature).astype(np.int8)
+
+    @cached_property
+    def covered(self) -> np.ndarray:
+        """bool[ports]: whether the port was read after the failure, as far as its time is known."""
+        seen, ports = self.site.observed, len(self.site.peer)
+        if seen is None or self.window is None or self.window.failed_s is None:
+            return np.ones(ports, bool)
+        read = (seen.end_ns > seen.begin_ns) & self._intervals[:, None]
+        last = np.where(read, seen.end_ns, 0).max(axis=0, initial=0)
+        return np.asarray(self._spread(last >= (self.window.failed_s - CLOCKS_S) * 1e9, 0) > 0)
+
+    def covers(self, ports: list[int]) -> bool:
+        """Return whether each of ``ports`` (or the other end of its cable) was read after the failure, or has no
+        link.
+        """
+        peer = np.where(self.site.peer >= 0, self.site.peer, np.arange(len(self.site.peer)))
+        return bool((self.covered[ports] | self.covered[peer[ports]] | (self.down[ports] == 1)).all())
 
     @cached_property
     def _waited(self) -> np.ndarray:
@@ -197,7 +218,8 @@ class Readings:
         states = np.where(self.down == 1, 1, np.where(fell & up, 2, np.where(fell, 1, np.where(counted, 0, -1))))
         states[self._unreachable & (states <= 0)] = -1
         cabled = self.site.peer >= 0
-        states[cabled & (states == 0) & (self.silent == 1) & (self.silent[self.site.peer] == 1)] = -1
+        unread = (self.silent == 1) | ~self.covered
+        states[cabled & (states == 0) & unread & unread[self.site.peer]] = -1
         for port, report in self.reported.items():
             if report == "link-down" and states[port] <= 0:
                 states[port] = 2 if up[port] else 1

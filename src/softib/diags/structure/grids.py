@@ -61,7 +61,8 @@ def _slack(wanted: float) -> float:
 
 
 def _about(count: int, wanted: float) -> bool:
-    return abs(count - wanted) <= _slack(wanted) or (wanted >= 2 and wanted - count == 1)
+    """Return whether ``count`` links are nearly ``wanted``. One swap takes two links out of a dimension."""
+    return abs(count - wanted) <= _slack(wanted) or 0 <= wanted - count <= min(2, wanted - 1)
 
 
 def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:

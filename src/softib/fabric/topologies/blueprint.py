@@ -15,6 +15,7 @@ from softib.errors import LimitError
 from softib.fabric.builder import GUID_BASE, FabricBuilder
 from softib.fabric.identity import generated_guids
 from softib.fabric.model import Fabric, Source
+from softib.fabric.topologies.wiring import Wiring
 from softib.iba.constants import NodeType
 from softib.iba.devices import AGGREGATION_NODE_DESC, AGGREGATION_NODE_ID
 from softib.plural import counted
@@ -69,6 +70,8 @@ class Blueprint:
         self.kind, self.values = kind, values
         self.builder = FabricBuilder(values["name"])
         self.tiers: list[str] = []
+        self._names: list[str] = []
+        self._cable_node: list[np.ndarray] = []
         self._levels: list[np.ndarray] = []
         self._labels: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._tier_of: list[np.ndarray] = []
@@ -83,7 +86,7 @@ class Blueprint:
             len(names),
             NodeType.SWITCH,
             ports + inside,
-            desc=self._prefixed(names),
+            desc=self._named(names),
             speed=self.values["generation"],
             sys_guid=None,
         )
@@ -100,15 +103,16 @@ class Blueprint:
         if system is not None:
             rows = np.asarray(system).astype(np.uint64) + np.uint64(self.builder.n_nodes)
             sys_guid = np.uint64(GUID_BASE) + (rows << np.uint64(8))
-        index = self.builder.nodes(
-            len(names), NodeType.CA, 1, desc=self._prefixed(names), speed=speed, sys_guid=sys_guid
-        )
+        index = self.builder.nodes(len(names), NodeType.CA, 1, desc=self._named(names), speed=speed, sys_guid=sys_guid)
         self._remember(index, 0, labels)
         return index
 
-    def _prefixed(self, names: Sequence[str]) -> Sequence[str]:
+    def _named(self, names: Sequence[str]) -> Sequence[str]:
+        """Return ``names`` with the prefix of the fabric, and remember them."""
         prefix = self.values["prefix"]
-        return [prefix + name for name in names] if prefix else names
+        full = [prefix + name for name in names] if prefix else names
+        self._names += full
+        return full
 
     def end_hosts(self, count: int, adapters: int, **labels: Any) -> np.ndarray:
         """Add ``count`` adapters in total, ``adapters`` per host (named by :func:`host_names`)."""
@@ -125,6 +129,7 @@ class Blueprint:
         self._tier_of.append(np.full(len(flat[0]), self.tiers.index(tier), np.int8))
         if len(flat[0]):
             self.builder.links(*flat)
+            self._cable_node.append(np.stack((flat[0], flat[2]), axis=1))
 
     def label(self, index: np.ndarray, **labels: Any) -> None:
         """Set labels of the nodes ``index``. Each label is a column with one whole number (or one
@@ -154,6 +159,17 @@ class Blueprint:
         self._levels.append(np.full(len(index), level, np.int8))
         self.label(index, **labels)
 
+    @property
+    def node_level(self) -> np.ndarray:
+        """Level of each node (0 = host), int8[nodes]."""
+        return np.concatenate(self._levels)
+
+    @property
+    def wiring(self) -> Wiring:
+        """Names and cables of the fabric, without aggregation nodes, before :meth:`build`."""
+        cables = np.concatenate([np.zeros((0, 2), np.int32), *self._cable_node])
+        return Wiring(self._names, self.node_level > 0, cables)
+
     def build(self) -> Fabric:
         """Return the fabric, powered on. ``source.generator`` holds its kind, its parameters, and
         the ground truth of its structure.
@@ -165,7 +181,7 @@ class Blueprint:
         for switches, portnum in self._hollow:
             self._add_aggregation_nodes(switches, portnum)
         fabric = self.builder.build()
-        levels = np.concatenate(self._levels)
+        levels = self.node_level
         truth: dict[str, Any] = {
             "kind": self.kind,
             "params": {k: v for k, v in self.values.items() if v is not None},

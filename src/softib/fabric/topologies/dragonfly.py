@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names
 from softib.fabric.topologies.params import (
     Kind,
@@ -57,7 +56,7 @@ def global_links(groups: int, ports: int) -> tuple[np.ndarray, np.ndarray, np.nd
     return group_a.ravel(), port_a.ravel(), group_b.ravel(), port_b.ravel()
 
 
-def _dragonfly(values: dict[str, Any]) -> Fabric:
+def _dragonfly(values: dict[str, Any]) -> Blueprint:
     """Build the dragonfly that ``values`` (checked parameters) describe. Ports are used in this
     order: hosts, local cables, global cables."""
     g = values["g"]
@@ -99,7 +98,7 @@ def _dragonfly(values: dict[str, Any]) -> Fabric:
     at = np.arange(a * p * g)
     host = b.hosts(host_names(len(at)), group=at // (a * p))
     b.links("host-switch", switch[at // p], at % p + 1, host, 1)
-    return b.build()
+    return b
 
 
 def _balanced(values: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +129,7 @@ DRAGONFLY = Kind(
 )
 
 
-def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
+def _dragonfly_plus(values: dict[str, Any]) -> Blueprint:
     """Build the dragonfly+ that ``values`` (checked parameters) describe. The ports of a leaf are
     used for hosts, then for spines; those of a spine for leaves, then for global cables."""
     values = _filled(values)
@@ -183,7 +182,7 @@ def _dragonfly_plus(values: dict[str, Any]) -> Fabric:
     at, place = spread(of_leaf)
     host = b.end_hosts(len(at), values["adapters"], group=at // leaves)
     b.links("host-leaf", leaf[at], place + 1, host, 1)
-    return b.build()
+    return b
 
 
 def _hosts_of_leaves(groups: int, leaves: int, p: int, hosts: int | None) -> np.ndarray:

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size
 from softib.fabric.topologies.params import (
     MAX_PORTS,
@@ -32,7 +31,7 @@ NAME = "fat-tree"
 MAX_LEVELS = 8
 
 
-def build(values: dict[str, Any]) -> Fabric:
+def build(values: dict[str, Any]) -> Blueprint:
     """Build the tree that ``values`` (checked parameters) describe. Hosts fill the leaves from the
     left."""
     radix = values["radix"]
@@ -55,7 +54,7 @@ def build(values: dict[str, Any]) -> Fabric:
     pod_leaves = math.prod(shape.m[1 : shape.levels - 1])
     host = b.end_hosts(hosts, values["adapters"], leaf=leaf, pod=leaf // pod_leaves)
     b.links("host-leaf", tiers[0][leaf], np.arange(hosts) % shape.m[0] + 1, host, 1)
-    return b.build()
+    return b
 
 
 class SizedTree(NamedTuple):
@@ -107,10 +106,12 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
             NAME, "uplinks", f": none are left{hosts} on a {radix}-port leaf; give it fewer hosts_per_leaf"
         )
     h = h or host_ports(radix, ratio, u)
-    needs_half = levels > 2 or (values["uplinks"] is None and values["hosts_per_leaf"] is None and ratio == 1)
-    if needs_half and radix % 2:
+    if radix % 2 and values["uplinks"] is None and values["hosts_per_leaf"] is None and ratio == 1:
         raise impossible(
-            NAME, "radix", f": {radix} is odd, but half of the ports are uplinks; use {radix - 1} or {radix + 1}"
+            NAME,
+            "radix",
+            f": {radix} is odd, but half of the ports are uplinks; use {radix - 1} or {radix + 1}, or leave a "
+            f"port of each leaf free with hosts_per_leaf: {radix // 2} and uplinks: {radix // 2}",
         )
     if h + u > radix:
         raise impossible(

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size, host_names, numbered
 from softib.fabric.topologies.params import Kind, Parameter, impossible
 from softib.plural import counted
@@ -66,17 +65,17 @@ class Grid:
         names = names or ["switch-" + "-".join(map(str, c)) for c in self.coordinates.tolist()]
         self.switch = self.b.switches(names, radix, coordinates=self.coordinates)
 
-    def build(self) -> Fabric:
-        """Attach the hosts to ports 1… of their switches, and return the fabric."""
+    def with_hosts(self) -> Blueprint:
+        """Attach the hosts to ports 1… of their switches, and return the blueprint."""
         at = np.repeat(np.arange(self.n), self.hosts_each)
         host = self.b.hosts(host_names(len(at)), coordinates=self.coordinates[at])
         self.b.links("host-switch", self.switch[at], np.arange(len(at)) % max(1, self.hosts_each) + 1, host, 1)
-        return self.b.build()
+        return self.b
 
 
 def build_grid(
     kind: str, values: dict[str, Any], dims: list[int], wrap: bool, names: list[str] | None = None
-) -> Fabric:
+) -> Blueprint:
     """Build a torus (``wrap``) or a mesh of ``dims``. Ports are used in this order: hosts, then for
     each dimension the cable to the next coordinate and the cable to the previous one. In a
     dimension of size 2, a switch has one neighbour, so there is no wrap-around cable.
@@ -91,22 +90,22 @@ def build_grid(
         high = low + np.where(at[low] < size - 1, 1, 1 - size) * grid.stride[k]
         up = first + 2 * k * cables + s
         grid.b.links(f"dim-{k}", grid.switch[low][:, None], up, grid.switch[high][:, None], up + cables)
-    return grid.build()
+    return grid.with_hosts()
 
 
-def _torus(values: dict[str, Any]) -> Fabric:
+def _torus(values: dict[str, Any]) -> Blueprint:
     return build_grid("torus", values, values["dims"], wrap=True)
 
 
-def _mesh(values: dict[str, Any]) -> Fabric:
+def _mesh(values: dict[str, Any]) -> Blueprint:
     return build_grid("mesh", values, values["dims"], wrap=False)
 
 
-def _ring(values: dict[str, Any]) -> Fabric:
+def _ring(values: dict[str, Any]) -> Blueprint:
     return build_grid("ring", values, [values["switches"]], True, numbered("switch", values["switches"]))
 
 
-def _hyperx(values: dict[str, Any]) -> Fabric:
+def _hyperx(values: dict[str, Any]) -> Blueprint:
     """Build the HyperX that ``values`` (checked parameters) describe. Ports are used in this order:
     hosts, then for each dimension its cables, ordered by coordinate."""
     dims, given = values["dims"], values["parallel"]
@@ -131,7 +130,7 @@ def _hyperx(values: dict[str, Any]) -> Fabric:
             f"dim-{k}", grid.switch[a], first + (j - 1) * parallel + s, grid.switch[b], first + i * parallel + s
         )
         first += each[k]
-    return grid.build()
+    return grid.with_hosts()
 
 
 _TEXTBOOK = "Dally and Towles, Principles and Practices of Interconnection Networks, 2004, chapter 5"

@@ -169,6 +169,7 @@ class Kind(Result):
     """Parameters that only this kind has; ``all_parameters`` also contains those that every kind
     has."""
     build: Callable[..., Any] = field(metadata=HIDDEN)
+    """Return the :class:`~softib.fabric.topologies.blueprint.Blueprint` for checked values, or a fabric."""
     package: str = field(default="", metadata=HIDDEN)
     """The installed package that provides the kind; empty for softib's kinds."""
 

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint, check_size
 from softib.fabric.topologies.params import Kind, Parameter, default_radix, impossible, radix_parameter
 from softib.fabric.topologies.tree import TreeShape, grow, wire_tree
@@ -32,16 +31,16 @@ UFM_UNITS = 4
 """Largest number of units for which the reference design places UFM in a slot of the last unit."""
 
 
-def build(values: dict[str, Any]) -> Fabric:
+def build(values: dict[str, Any]) -> Blueprint:
     """Build the SuperPOD that ``values`` (checked parameters) describe."""
     values = {**values, "radix": values["radix"] or default_radix(values["generation"])}
     radix, rails, nodes = values["radix"], values["rails"], values["nodes"]
-    if radix % 2:
+    if radix % 2 and values["nodes_per_unit"] is None:
         raise impossible(
             NAME,
             "radix",
             f": {radix} is odd, but half of a leaf's ports are for nodes and half for spines; use {radix - 1} or "
-            f"{radix + 1}",
+            f"{radix + 1}, or leave a port of each leaf free with nodes_per_unit: {radix // 2}",
         )
     values["nodes_per_unit"] = slots = values["nodes_per_unit"] or radix // 2
     if slots > radix // 2:
@@ -61,7 +60,7 @@ def build(values: dict[str, Any]) -> Fabric:
     _add_nodes(b, leaves, values)
     if values["ufm"]:
         _add_ufm(b, leaves, units, values)
-    return b.build()
+    return b
 
 
 def _shape(values: dict[str, Any], units: int) -> TreeShape:

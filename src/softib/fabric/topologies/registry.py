@@ -15,10 +15,11 @@ from softib.errors import InputError, UnknownName
 from softib.extensions import blamed_on, extensions
 from softib.fabric.model import Fabric
 from softib.fabric.topologies import dragonfly, fat_tree, grid, rail_optimized
+from softib.fabric.topologies.blueprint import Blueprint
 from softib.fabric.topologies.params import COMMON, FORMS, Kind, Parameter
 from softib.plural import counted
 
-__all__ = ["KINDS", "generate", "kinds", "spec_text"]
+__all__ = ["KINDS", "blueprint", "generate", "kinds", "spec_text"]
 
 KINDS: dict[str, Kind] = {
     kind.name: kind for kind in (fat_tree.KIND, rail_optimized.KIND, *dragonfly.KINDS, *grid.KINDS)
@@ -47,6 +48,14 @@ def _check_kind(name: str, value: Any) -> None:
             raise InputError(f"its parameter {p.name} is a parameter of every kind; rename it")
 
 
+def blueprint(kind: str, **params: Any) -> Blueprint:
+    """Return the blueprint of one of softib's kinds (:data:`KINDS`): counts, names and cables of the fabric that
+    :func:`generate` returns, before its tables exist. Raises as :func:`generate`."""
+    row = KINDS[kind]
+    drawn: Blueprint = row.build(row.checked(params))
+    return drawn
+
+
 def generate(kind: str, **params: Any) -> Fabric:
     """Generate the fabric of topology ``kind`` with the parameters ``params`` (listed in
     ``kinds()[kind].all_parameters``). It is powered on.
@@ -62,7 +71,8 @@ def generate(kind: str, **params: Any) -> Fabric:
     row = kinds()[kind]
     values = row.checked(params)
     with blamed_on(row.package, f"topology {kind}") if row.package else nullcontext():
-        fabric: Fabric = row.build(values)
+        drawn = row.build(values)
+        fabric = drawn.build() if isinstance(drawn, Blueprint) else drawn
         if not isinstance(fabric, Fabric):
             raise TypeError(f"build returned {type(fabric).__name__}, not Fabric")
         return fabric

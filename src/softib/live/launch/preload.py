@@ -16,7 +16,7 @@ from pathlib import Path
 
 from softib.errors import InputError, os_reason
 from softib.live import instances
-from softib.live.launch.child_watchdog import PASSED_ON, StaleDirs, adopt_orphans, pass_on, wait_with
+from softib.live.launch.child_watchdog import PASSED_ON, StaleDirs, adopt_orphans, end_with_parent, pass_on, wait_with
 from softib.live.launch.executable import look_at
 from softib.live.launch.mount_namespace import entering
 from softib.preload.build import LIBRARY, MPI_LIBRARY, OPENED_AS, WAIT, why_no_umad, why_no_verbs
@@ -216,6 +216,7 @@ def _start(
             options.enter()
         if enter is not None:
             enter()
+        end_with_parent()  # the kernel clears it when credentials change, as in a namespace
 
     try:
         # It inherits this process's descriptors, as under any other command: MPICH's ranks communicate with their

@@ -130,13 +130,20 @@ def _perftest(p: dict[str, Any]) -> str:
     return f"as perftest: {p['mib_s']:,.2f} MiB/s, {p['mpps']:,.3f} million messages a second"
 
 
-def _trust(t: dict[str, Any]) -> str:
-    """Return the reliability of a job's time in one line."""
+def _trust(t: dict[str, Any], perftest: dict[str, Any] | None) -> str:
+    """Return the reliability of a job's time in one line; the range is that of the first figure that perftest prints,
+    if the job is one of its tests."""
     unlike = f" (unlike it: {', '.join(t['differs'])})" if t["differs"] else ""
-    return (
-        f"{t['verdict']}: between {_us(t['low_us'])} and {_us(t['high_us'])}; nearest measurements {t['nearest']}, "
-        f"{t['error']:.1%} off in the mean{unlike}"
-    )
+    low, high = t["low_us"], t["high_us"]
+    limits = f"{_us(low)} and {_us(high)}"
+    if perftest:
+        factor = math.sqrt(high / low) if low > 0 else 1.0
+        if "latency_us" in perftest:
+            limits = f"{_us(perftest['latency_us'] / factor)} and {_us(perftest['latency_us'] * factor)}"
+        else:
+            limits = f"{perftest['mib_s'] / factor:,.2f} and {perftest['mib_s'] * factor:,.2f} MiB/s"
+    nearest = f"{t['nearest']}, {t['error']:.1%} off in the mean{unlike}"
+    return f"{t['verdict']}: between {limits}; nearest measurements {nearest}"
 
 
 def _training(t: dict[str, Any]) -> str:
@@ -167,7 +174,7 @@ def _jobs(s: dict[str, Any], console: Console) -> None:
         if "perftest" in j:
             console.print(text("  " + _perftest(j["perftest"])))
         if "trust" in j:
-            console.print(text("  " + _trust(j["trust"])))
+            console.print(text("  " + _trust(j["trust"], j.get("perftest"))))
         if j["latency_us"]:
             console.print(text("  latency: " + ", ".join(f"{k} {_us(v)}" for k, v in j["latency_us"].items())))
         if "requests" in j:

@@ -33,13 +33,15 @@ from softib.iba.headers import (
     Syndrome,
 )
 from softib.iba.mad_packets import mad_packets
-from softib.iba.pcap import INBOUND, OUTBOUND, PcapngFile
+from softib.iba.pcap import INBOUND, OUTBOUND, pcapng_head, pcapng_records
 from softib.sim.messages import Opcode, Transport
 from softib.sim.packet import constants
 from softib.sim.packet.options import RNR_TIMER_US
+from softib.whole_files import write_file
 
 if TYPE_CHECKING:
     import os
+    from pathlib import Path
 
     from softib.fabric.model import Fabric
     from softib.sim.packet.log import PacketLog
@@ -263,10 +265,15 @@ def write_capture(log: PacketLog, fabric: Fabric, ports: Sequence[int], path: st
     """Write the frames that ``ports`` sent and received as pcapng, with time 0 in 1970; return their
     number. Raises :class:`InputError` if the file cannot be written."""
     seen = tap(log, ports)
-    file = PcapngFile(path, [fabric.port_name(int(p)) for p in ports])
-    for at in range(0, len(seen.row), BATCH):
-        part = slice(at, at + BATCH)
-        ns = seen.ps[part] // PS_PER_NS
-        file.write_mixed(list(frames(log, seen.row[part])), ns, seen.interface[part], seen.direction[part])
-    file.close()
+
+    def write(part: Path) -> None:
+        with part.open("wb") as file:
+            file.write(pcapng_head([fabric.port_name(int(p)) for p in ports]))
+            for at in range(0, len(seen.row), BATCH):
+                rows = slice(at, at + BATCH)
+                packets = list(frames(log, seen.row[rows]))
+                ns = seen.ps[rows] // PS_PER_NS
+                file.write(pcapng_records(packets, ns, seen.interface[rows], seen.direction[rows]))
+
+    write_file(path, write)
     return len(seen.row)

@@ -26,6 +26,7 @@ __all__ = ["Descriptors", "entering", "make_namespace"]
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 TUN = "/dev/net/tun"
 SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8913, 0x8914
+TUNGETFEATURES = 0x800454CF
 IFF_UP = 1
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
 CAPABILITIES = (10, 12, 13)
@@ -149,13 +150,20 @@ def _up(control: socket.socket, name: str) -> None:
 
 def _tun() -> int:
     """Return a descriptor that can become a TAP of the present network namespace."""
+    remedy = f"make it with 'mknod {TUN} c 10 200', or give the container {TUN}"
     try:
-        return os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
+        tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     except OSError as error:
         cause = f"{error.strerror}; run as root, or permit it (chmod 666 {TUN}; in a container: --device {TUN})"
         if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV):
-            cause = f"no such device; make it with 'mknod {TUN} c 10 200', or give the container {TUN}"
+            cause = f"no such device; {remedy}"
         raise InputError(f"{TUN}: {cause}") from None
+    try:
+        fcntl.ioctl(tun, TUNGETFEATURES, bytes(4))
+    except OSError:
+        os.close(tun)
+        raise InputError(f"{TUN}: is not a TUN/TAP device; remove it, then {remedy}") from None
+    return tun
 
 
 def entering(net: int, user: int) -> Callable[[], None]:

@@ -25,8 +25,10 @@ __all__ = ["TAKES_ID", "account_of", "id_of", "operator_of", "owner_of", "submit
 MOST_OF_ID = 128
 
 
-def _documented(request_id: Annotated[str | None, Header(alias="X-Request-Id", max_length=MOST_OF_ID)] = None) -> None:
-    """Describe the header that :func:`submit` reads."""
+async def _documented(
+    request_id: Annotated[str | None, Header(alias="X-Request-Id", max_length=MOST_OF_ID)] = None,
+) -> None:
+    """Describe the header that :func:`submit` reads. Asynchronous, because FastAPI calls others in a thread."""
 
 
 TAKES_ID = [Depends(_documented)]

@@ -12,6 +12,7 @@ from softib.ragged import spread
 from softib.workloads.nccl.algorithms import plan_of
 from softib.workloads.nccl.constants import Algorithm, Collective
 from softib.workloads.nccl.law import payload_of, predicted_us, rates_of
+from softib.workloads.nccl.trees import ROOT, double_tree
 from softib.workloads.nccl.tuning import steps_of
 from softib.workloads.nccl.work import Work
 
@@ -84,6 +85,8 @@ def _edges(run: Run, work: Work) -> AdapterTraffic:
         node, channel = np.divmod(np.arange((run.nodes - cast) * work.channels), work.channels)
         a, b = (run.adapters[k % run.nodes, channel % m.nics] for k in (node, node + 1))
         octets = np.full(len(node), each)
+    elif run.by.algorithm == Algorithm.NVLS_TREE and not m.sharp:
+        return _between_switches(run, work)
     else:
         parts = n if run.by.algorithm == Algorithm.PAT else 1
         share = Work(work.channels, work.threads, ((-(-run.size // (work.channels * parts)), 1),))
@@ -92,10 +95,35 @@ def _edges(run: Run, work: Work) -> AdapterTraffic:
         net = inside & (np.where(inside, plan.src, 0) // m.gpus != np.where(inside, plan.dst, 0) // m.gpus)
         a, b = (adapter_of(run, side[net], plan.channel[net]) for side in (plan.src, plan.dst))
         octets = plan.octets[net].astype(np.float64)
-    key, at = np.unique(a * (int(run.adapters.max()) + 1) + b, return_inverse=True)
-    src, dst = np.divmod(key, int(run.adapters.max()) + 1)
-    sums = np.bincount(at, octets, minlength=len(key))
-    return AdapterTraffic(src, dst, sums, np.bincount(at, minlength=len(key)))
+    return _by_pair(a, b, octets, np.ones(len(octets)))
+
+
+def _by_pair(a: np.ndarray, b: np.ndarray, octets: np.ndarray, connections: np.ndarray) -> AdapterTraffic:
+    """Return the sums of ``octets`` and ``connections`` from adapters ``a`` to ``b``."""
+    most = int(max(a.max(initial=0), b.max(initial=0))) + 1
+    key, at = np.unique(a * most + b, return_inverse=True)
+    sums = (np.bincount(at, values, minlength=len(key)) for values in (octets, connections))
+    return AdapterTraffic(*np.divmod(key, most), *sums)
+
+
+def _between_switches(run: Run, work: Work) -> AdapterTraffic:
+    """Return the traffic of a tree of NVLS. Each channel divides its data among all GPUs of a node, so each GPU is in
+    both trees, one with the channels of even numbers and one with the odd ones (``connectNvls``,
+    src/graph/connect.cc)."""
+    gpus = run.machine.gpus
+    columns: list[np.ndarray] = []
+    for tree, parents in enumerate(double_tree(run.nodes)):
+        channels = len(range(tree, work.channels, 2))
+        if not channels:
+            continue
+        parent = np.array(parents)
+        child = np.flatnonzero(parent != ROOT)
+        gpu = np.tile(np.arange(gpus), len(child))
+        low, high = (run.host[np.repeat(node, gpus) * gpus + gpu] for node in (child, parent[child]))
+        share = np.full(len(low), channels / gpus)
+        columns += [np.stack([low, high, share]), np.stack([high, low, share])]
+    a, b, share = np.concatenate(columns, axis=1)
+    return _by_pair(a.astype(np.int64), b.astype(np.int64), share * run.size / work.channels, share)
 
 
 def adapter_of(run: Run, ranks: np.ndarray, channel: np.ndarray) -> np.ndarray:

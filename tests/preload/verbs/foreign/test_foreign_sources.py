@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import collections
+import json
 import os
 import re
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.preload.verbs.applications import A, B, stop
+from tests.preload.verbs.foreign.pyverbs_suite import RUNNER
+from tests.preload.verbs.foreign.trial import NODES
 
 pytestmark = pytest.mark.slow
 
@@ -88,3 +94,45 @@ def test_perftest_of_today_validates_its_data(trial, test):
     validated = re.search(r"^VALIDATION: PASSED - \d+ chunks, (\d+) bytes$", server + client, re.M)
     assert validated, server + client
     trial.count(int(validated[1]), before)
+
+
+@pytest.fixture(scope="module")
+def pyverbs():
+    """The folder of pyverbs 59's sources, the words of a Python that finds its modules, and the variable of its libraries. Cython 3.1 and later
+    refuse the sources."""
+    at = built(
+        "pyverbs",
+        "rdma-core/build/complete",
+        f"{sys.executable} -m venv cython && cython/bin/python -m pip install -q 'cython<3.1' && "
+        "cmake -G Ninja -S rdma-core -B rdma-core/build -DIN_PLACE=1 -DNO_MAN_PAGES=1 "
+        "-DPYTHON_EXECUTABLE=$PWD/cython/bin/python -DCYTHON_EXECUTABLE=$PWD/cython/bin/cython && cd rdma-core/build && "
+        "ninja -j2 $(ninja -t targets all | grep -o '^python/pyverbs/.*[.]so') && touch complete",
+    )
+    build = at / "rdma-core" / "build"
+    return at, ["env", f"PYTHONPATH={build / 'python'}", sys.executable], {"LD_LIBRARY_PATH": str(build / "lib")}
+
+
+def test_pyverbs_59_writes_and_reads(trial, pyverbs):
+    _, python, env = pyverbs
+    trial.compare(
+        *([*python, str(NODES / "pyverbs_rc.py"), role, str(trial.folder)] for role in ("server", "client")), **env
+    )
+
+
+def test_the_suite_of_pyverbs_59(trial, pyverbs):
+    """Two tests of mlx5 ask ``devlink`` for the adapter before they would skip."""
+    at, python, env = pyverbs
+    shutil.copytree(at / "rdma-core" / "tests", trial.folder / "tests")
+    done = subprocess.run(
+        trial.apps.on(A, *python, str(RUNNER)),
+        env={**trial.apps.env, **env},
+        cwd=trial.folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('["tests.')]
+    assert rows, done.stderr
+    how = collections.Counter(row[1] for row in rows)
+    failed = [row for row in rows if row[1] == "failed" and not ("roce_bth_match" in row[0] and "devlink" in row[2])]
+    assert not failed and how["passed"] >= 158 and len(rows) == 327, (how, failed)

@@ -77,3 +77,21 @@ def test_a_program_inherits_descriptors(apps):
     os.close(write)
     with os.fdopen(read) as pipe:
         assert pipe.read() == "heard\n"
+
+
+def test_a_variable_that_names_no_device_of_the_node_is_the_cause(apps):
+    """NCCL's rules: prefixes, whole names after ``=``, exclusions after ``^``, ports after a colon."""
+    values = {
+        "NCCL_IB_HCA": (("mlx5_9", "=mlx5", "=mlx5_0:2", "^mlx5"), ("mlx5", "=mlx5_0:1", "^mlx5_9", "mlx5_9,mlx5_0")),
+        "UCX_NET_DEVICES": (("mlx5_9:1", "mlx5_0:2"), ("mlx5_9:1,mlx5_0:1", "all")),
+    }
+    for variable, (absent, present) in values.items():
+        for value in (*absent, *present):
+            done = subprocess.run(
+                apps.arguments("run", "--assert-rdma", "--", "true"),
+                env={**apps.env, variable: value},
+                capture_output=True,
+                text=True,
+            )
+            cause = f"{variable}={value}: the node has mlx5_0:1"
+            assert done.returncode == 3 and (cause in done.stderr) == (value in absent), done.stderr

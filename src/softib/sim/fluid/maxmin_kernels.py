@@ -20,7 +20,7 @@ Flows = table(
 )
 """A flow is all messages that send on one path: ``messages`` of them. By flow (``first``, ``rate`` Gb/s of
 each message, ``fresh``: the new one, ``bottleneck``, ``slot`` in ``Round.sending``, ``member``: the
-round that it is in, ``frozen``; ``served`` to ``final``: :mod:`~softib.sim.flow_kernels`, bytes that each
+round that it is in, ``frozen``; ``served`` to ``final``: :mod:`~softib.sim.fluid.flow_kernels`, bytes that each
 message got by ``last`` ps, the messages that end first and last) and by entry of their paths
 (``channel``, ``owner``, ``next`` and ``prev`` in the list of a channel's flows)."""
 Links = table(

@@ -6,8 +6,8 @@ messages, and only the message that ends first has an event."""
 import numpy as np
 
 from softib.jit import kernel
-from softib.sim.event_kernels import cancel, schedule
-from softib.sim.maxmin_kernels import put, take
+from softib.sim.fluid.event_kernels import cancel, schedule
+from softib.sim.fluid.maxmin_kernels import put, take
 
 FOREVER = np.int64(1) << np.int64(62)
 

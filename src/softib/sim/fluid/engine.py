@@ -16,11 +16,12 @@ import numpy as np
 from softib.plural import counted, plural
 from softib.sim.agreement import ALL, LIMIT, NONE, UNLIKE, Doubts, graded
 from softib.sim.credits import ahead_ps
-from softib.sim.fluid_flows import flows_and_links
-from softib.sim.fluid_tables import doubt_of, queue_pairs, traffic_of, waits_of
+from softib.sim.fluid.flows import flows_and_links
+from softib.sim.fluid.tables import doubt_of, queue_pairs, traffic_of, waits_of
 from softib.sim.messages import Messages, Opcode
 from softib.sim.outcome import Outcome, Sampler
-from softib.sim.paths import WHY, Laid, Plane, packets_of
+from softib.sim.packet_sizes import packets_of
+from softib.sim.paths import WHY, Laid, Plane
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -40,7 +41,7 @@ ANOTHER_RATE = {
     2: "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows",
     1: "waits at {} and at another full port: it gets less than messages that wait at one",
 }
-"""Text for each reason of :mod:`~softib.sim.validity_kernels`."""
+"""Text for each reason of :mod:`~softib.sim.fluid.validity_kernels`."""
 STEP = 1 << 13
 """Messages between two calls of ``progress``."""
 CHANGES = 1 << 19
@@ -83,8 +84,8 @@ class _State:
     """The tables of one run."""
 
     def __init__(self, plane: Plane, m: Messages, laid: Laid):
-        from softib.sim.fluid_kernels import CLOCK, Clock
-        from softib.sim.maxmin_kernels import SIZE, Round
+        from softib.sim.fluid.engine_kernels import CLOCK, Clock
+        from softib.sim.fluid.maxmin_kernels import SIZE, Round
 
         self.plane_gbps = plane.gbps
         timing = plane.timing(m, laid)
@@ -102,7 +103,7 @@ class _State:
 
     def sent_by_port(self, now_ps: int, ports: int) -> np.ndarray:
         """Return the bytes that each port's flows have sent since time 0 (float64[ports])."""
-        from softib.sim.fluid_kernels import ENDED, SENDS
+        from softib.sim.fluid.engine_kernels import ENDED, SENDS
 
         t, flows = self.traffic, self.flows
         served = flows.served + flows.rate * (now_ps - flows.last) / 8000.0
@@ -114,8 +115,8 @@ class _State:
 
     def run(self, progress: Progress | None, judge: bool, sampler: Sampler | None = None) -> None:
         """Run until no event is left."""
-        from softib.sim.flow_kernels import FOREVER
-        from softib.sim.fluid_kernels import QUEUED_STATE, advance, load_events
+        from softib.sim.fluid.engine_kernels import QUEUED_STATE, advance, load_events
+        from softib.sim.fluid.flow_kernels import FOREVER
 
         t, clock = self.traffic, self.clock.clock
         clock.judging, clock.pause = judge, FOREVER
@@ -223,7 +224,7 @@ def _sooner(s: _State) -> np.ndarray:
     """Return the part of each message's possible error that is not a delay (float64). A port that serves
     inputs unevenly still sends the same amount, so its last message arrives at the same time. With
     several such ports, one may delay another."""
-    from softib.sim.validity_kernels import UNEVEN
+    from softib.sim.fluid.validity_kernels import UNEVEN
 
     t, at = s.traffic, np.maximum(s.doubt.was, 0)
     if not s.doubt.unlike.any():

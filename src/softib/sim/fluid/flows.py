@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from softib.iba.smp import PortInfo
-from softib.sim.fluid_tables import i4, i8
+from softib.sim.fluid.tables import i4, i8
 from softib.sim.messages import Messages
 from softib.sim.paths import Laid, Plane
 
@@ -66,9 +66,9 @@ class FluidColumns(NamedTuple):
     """Columns of a fluid run."""
 
     flows: Any
-    """:data:`~softib.sim.maxmin_kernels.Flows`."""
+    """:data:`~softib.sim.fluid.maxmin_kernels.Flows`."""
     links: Any
-    """:data:`~softib.sim.maxmin_kernels.Links`."""
+    """:data:`~softib.sim.fluid.maxmin_kernels.Links`."""
     flow: np.ndarray
     """By message: its flow."""
     port: np.ndarray
@@ -102,7 +102,7 @@ class LinkChains(NamedTuple):
 
 def flows_and_links(plane: Plane, m: Messages, laid: Laid) -> FluidColumns:
     """Return the columns of the messages ``m`` on the paths ``laid``."""
-    from softib.sim.maxmin_kernels import Flows, Links
+    from softib.sim.fluid.maxmin_kernels import Flows, Links
 
     path_first, path_channel, port, gbps = _with_limits(plane, m, laid)
     flow, row = shared_paths(path_first, path_channel)

@@ -1,7 +1,7 @@
 """An all-to-all as shift phases with a barrier after each. It uses the fluid layer's rules, but never has the flows of
 all pairs in memory: 11,664 hosts have 136 million messages. In a phase all messages begin together and have one size,
-so the busiest channel determines when the last one ends (:mod:`softib.sim.phase_kernels`). A phase whose result could
-depend on path delays is run message by message.
+so the busiest channel determines when the last one ends (:mod:`softib.sim.fluid.phase_kernels`). A phase whose result
+could depend on path delays is run message by message.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from softib.errors import InputError
 from softib.plural import counted
 from softib.sim.messages import MAX_MESSAGE, Messages, messages
-from softib.sim.paths import Laid, Plane, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import Laid, Plane
 from softib.sim.timing import timing_of
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class PhaseTables:
       long a phase takes. It is 0 if loads never do (several MTUs or SLs, latencies of a what-if, or cables so long that
       credits limit them).
     * ``edge``: rows of the switches that have links to hosts.
-    * ``links`` and ``ends`` are :data:`~softib.sim.phase_kernels.Links` and :data:`~softib.sim.phase_kernels.Hosts`.
+    * ``links`` and ``ends`` are :data:`~softib.sim.fluid.phase_kernels.Links` and
+      :data:`~softib.sim.fluid.phase_kernels.Hosts`.
     * ``rates``: rates of the links to hosts (Gb/s), indexed by ``ends.rate_of``.
     """
 
@@ -55,7 +57,7 @@ class PhaseTables:
 def tables_of(plane: Plane) -> PhaseTables:
     """Return the tables of ``plane``. Raises :class:`~softib.errors.InputError` if no link has a
     known speed."""
-    from softib.sim.phase_kernels import Hosts
+    from softib.sim.fluid.phase_kernels import Hosts
 
     f, t = plane.fabric, plane.table
     hosts = int((f.switch_of_node[f.port_node[plane.ends]] < 0).sum())
@@ -99,7 +101,7 @@ def _data_vl(t: Any, port: np.ndarray, sl: int) -> np.ndarray:
 
 
 def _links(plane: Plane, sl: int) -> Any:
-    from softib.sim.phase_kernels import LINK, SWITCH, Links, link_rows
+    from softib.sim.fluid.phase_kernels import LINK, SWITCH, Links, link_rows
 
     f, t = plane.fabric, plane.table
     node = np.flatnonzero(f.switch_of_node >= 0)
@@ -199,8 +201,8 @@ def _by_loads(
     out: tuple[np.ndarray, np.ndarray, np.ndarray],
     progress: Callable[[int, int, int], None] | None,
 ) -> None:
-    from softib.sim.phase_kernels import Phases as Columns
-    from softib.sim.phase_kernels import shift_phases as run
+    from softib.sim.fluid.phase_kernels import Phases as Columns
+    from softib.sim.fluid.phase_kernels import shift_phases as run
 
     tables = plane.phase_tables
     tail_ps, bits = _alone(plane, size, np.array(tables.rates))
@@ -214,9 +216,10 @@ def _by_loads(
 
 
 def _alone(plane: Plane, size: int, gbps: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return two values for a message on a path without delay: ``tail_ps`` of :data:`~softib.sim.phase_kernels.Phases`,
-    by the rate of the destination's link, and 1000 × the message's bits on the wire."""
-    from softib.sim.phase_kernels import TAIL
+    """Return two values for a message on a path without delay: ``tail_ps`` of
+    :data:`~softib.sim.fluid.phase_kernels.Phases`, by the rate of the destination's link, and 1000 × the message's bits
+    on the wire."""
+    from softib.sim.fluid.phase_kernels import TAIL
 
     n, none = len(gbps), np.zeros(0, np.int64)
     zero, mtu = np.zeros(n, np.int64), np.full(n, plane.link_mtu)
@@ -232,7 +235,7 @@ def _paths(tables: PhaseTables, n: int, which: np.ndarray) -> Any:
     """Return the paths among the first ``n`` hosts, or None if loads do not determine a phase. That
     is the case for hosts without a switch, adapters of several speeds, links of several MTUs or
     VLs, SLs by pair, pairs without a path, or more paths than the table can hold."""
-    from softib.sim.phase_kernels import Paths, fill_all, fill_shifts
+    from softib.sim.fluid.phase_kernels import Paths, fill_all, fill_shifts
 
     if n > tables.alike:
         return None

@@ -10,7 +10,8 @@ import numpy as np
 from softib.ragged import inverted, spread
 from softib.sim.messages import Messages, Opcode, Transport
 from softib.sim.outcome import NEVER
-from softib.sim.paths import Laid, Plane, packets_of, wire_octets
+from softib.sim.packet_sizes import packets_of, wire_octets
+from softib.sim.paths import Laid, Plane
 from softib.sim.timing import Timing
 
 __all__ = ["doubt_of", "queue_pairs", "traffic_of", "waits_of"]
@@ -27,8 +28,8 @@ def i4(rows: int, fill: int = 0) -> np.ndarray:
 
 
 def traffic_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, flow: np.ndarray) -> Any:
-    """Return ``Traffic`` of :mod:`~softib.sim.fluid_kernels`."""
-    from softib.sim.fluid_kernels import COMPUTES, Traffic
+    """Return ``Traffic`` of :mod:`~softib.sim.fluid.engine_kernels`."""
+    from softib.sim.fluid.engine_kernels import COMPUTES, Traffic
 
     n = len(m)
     octets = wire_octets(m, packets_of(m, laid.mtu))
@@ -82,16 +83,16 @@ def traffic_of(plane: Plane, m: Messages, laid: Laid, timing: Timing, flow: np.n
 
 
 def waits_of(m: Messages) -> Any:
-    """Return ``Waits`` of :mod:`~softib.sim.fluid_kernels`."""
-    from softib.sim.fluid_kernels import Waits
+    """Return ``Waits`` of :mod:`~softib.sim.fluid.engine_kernels`."""
+    from softib.sim.fluid.engine_kernels import Waits
 
     first, to, completion = _dependents(m)
     return Waits(first=first, to=to, completion=completion)
 
 
 def doubt_of(plane: Plane, m: Messages, laid: Laid, port: np.ndarray, flows: int) -> Any:
-    """Return ``Doubt`` of :mod:`~softib.sim.validity_kernels`; ``port``: that of each channel."""
-    from softib.sim.validity_kernels import Doubt
+    """Return ``Doubt`` of :mod:`~softib.sim.fluid.validity_kernels`; ``port``: that of each channel."""
+    from softib.sim.fluid.validity_kernels import Doubt
 
     n, channels = len(m), len(port)
     egress = np.where(port < -1, -2 - port, port)  # credits limit the sending port

@@ -10,7 +10,7 @@ from softib.fabric.model import Fabric
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
 from softib.sim import fluid
-from softib.sim.fluid_phases import phase, shift_phases
+from softib.sim.fluid.phases import phase, shift_phases
 
 TREES = (
     ("fat-tree", {"m": (8, 8), "w": (1, 8), "p": (1, 1)}, "ftree"),

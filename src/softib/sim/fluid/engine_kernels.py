@@ -1,17 +1,17 @@
-"""The fluid layer's clock: messages begin and end, and between two such events every rate is constant. Each message has
-at most one event: its start, or its end at the present rate, if it is the first of its flow to end
-(:mod:`softib.sim.flow_kernels`). All events of one picosecond, or of a short time where many flows send, cause one
-change of rates.
+"""The fluid layer's clock: messages begin and end, and between two such events every rate is constant.
+Each message has at most one event: its begin, or its end at the present rate, if it is the first of its
+flow to end (:mod:`softib.sim.fluid.flow_kernels`). All events of one picosecond, or of a short time where many
+flows send, cause one change of rates.
 """
 
 import numpy as np
 
 from softib.jit import kernel, table
 from softib.jit.rows import Array, Rows, i8
-from softib.sim.event_kernels import pop, schedule
-from softib.sim.flow_kernels import FOREVER, join, part, settle
-from softib.sim.maxmin_kernels import enter, refill, touch
-from softib.sim.validity_kernels import forget, hand_on, inherit, judge, leave, meet, widen
+from softib.sim.fluid.event_kernels import pop, schedule
+from softib.sim.fluid.flow_kernels import FOREVER, join, part, settle
+from softib.sim.fluid.maxmin_kernels import enter, refill, touch
+from softib.sim.fluid.validity_kernels import forget, hand_on, inherit, judge, leave, meet, widen
 
 Traffic = table(
     "Traffic",
@@ -26,7 +26,7 @@ messages that end ``later`` and ``sooner`` in its flow, ``entered`` ps, ``state`
 it still waits for), ``ready`` ps (when the last of them was done), ``free`` ps (when its queue pair is
 free), ``qp_next`` (the next of its queue pair), ``kind``, and the heap of events: ``queue``,
 ``position``, ``key`` ps. A computation uses the processor ``line``, which is busy until ``busy``. The remaining
-columns, for the order of a queue pair's messages and for the message rate, come from :mod:`softib.sim.fluid_tables`."""
+columns, for the order of a queue pair's messages and for the message rate, come from :mod:`softib.sim.fluid.tables`."""
 Waits = table("Waits", "first to completion")
 """The messages that wait for message i are ``to[first[i]:first[i + 1]]``; ``completion`` is 1 if
 they wait for its completion, 0 for its arrival."""
@@ -57,7 +57,7 @@ OVERDUE = 1 / 1000
 """If more flows than ``exact`` send, rates are computed again after this part of the shortest time of a message."""
 SHORT = 20 * 4096.0
 """Messages of fewer bytes count as this many bytes: packets take turns, which the fluid layer does not model
-(:data:`softib.sim.fluid.FEW_PACKETS`)."""
+(:data:`softib.sim.fluid.engine.FEW_PACKETS`)."""
 ADMITTED = -1
 """Value of ``gap_ps``: the message rate no longer delays the message."""
 

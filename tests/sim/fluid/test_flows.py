@@ -7,7 +7,8 @@ import pytest
 
 from softib.fabric.topologies.registry import generate
 from softib.scenario.bring_up import bring_up
-from softib.sim import fluid, fluid_flows
+from softib.sim import fluid
+from softib.sim.fluid import engine, flows
 from softib.sim.messages import Messages, messages
 from tests.sim.definition import agree, random_messages, star, tree
 
@@ -37,9 +38,9 @@ def test_flows_of_many_messages_end_as_single_messages_do(seed, monkeypatch):
     """To a billionth and the rounding of events to picoseconds; doubts are never fewer."""
     m = crowded(seed, 400) if seed % 2 else random_messages(star(), 400, seed, qp=np.arange(400))
     fabric = tree() if seed % 2 else star()
-    monkeypatch.setattr(fluid, "EXACT", len(m))
+    monkeypatch.setattr(engine, "EXACT", len(m))
     together = fluid.run(fabric, m)
-    monkeypatch.setattr(fluid_flows, "shared_paths", alone)
+    monkeypatch.setattr(flows, "shared_paths", alone)
     single = fluid.run(fabric, m)
     assert together.work["rate changes"] < single.work["rate changes"] / 2
     apart = np.abs(together.arrived_ps - single.arrived_ps)
@@ -51,7 +52,7 @@ def test_flows_of_many_messages_end_as_single_messages_do(seed, monkeypatch):
 def test_flows_are_the_same_paths_and_no_others():
     first = np.array([0, 2, 4, 5, 7, 9])
     channel = np.array([1, 2, 2, 1, 1, 1, 2, 1, 3], np.int32)
-    flow, row = fluid_flows.shared_paths(first, channel)
+    flow, row = flows.shared_paths(first, channel)
     assert flow.tolist() == [0, 1, 2, 0, 3] and row.tolist() == [0, 1, 2, 4]
 
 
@@ -70,7 +71,7 @@ def test_rates_of_many_flows_come_within_a_thousandth_of_their_times(monkeypatch
     start = step * 100_000 + np.random.default_rng(0).integers(0, 50_000, 64)[host]
     m = messages(host, (host + step) % 64, 1 << 16, qp=np.arange(len(host)), start_ps=start)
     deferred = fluid.run(fabric, m)
-    monkeypatch.setattr(fluid, "EXACT", len(m))
+    monkeypatch.setattr(engine, "EXACT", len(m))
     exact = fluid.run(fabric, m)
     took = exact.arrived_ps - exact.began_ps
     assert deferred.work["rate changes"] < exact.work["rate changes"] / 4
@@ -88,7 +89,7 @@ def test_flows_that_end_before_their_new_rates_lose_no_message(monkeypatch):
     needs = np.flatnonzero(np.arange(chains * links) % links) - 1
     sizes = np.where(rng.random(chains * links) < 0.8, 64, 1 << 16)
     m = messages(src, dst, sizes, qp=np.arange(len(src)), first=first, needs=needs)
-    monkeypatch.setattr(fluid, "EXACT", 20)
+    monkeypatch.setattr(engine, "EXACT", 20)
     deferred = fluid.run(tree(), m)
     assert deferred.done and deferred.work["flows"] == len(m)
     assert (deferred.arrived_ps[needs] <= deferred.began_ps[needs + 1]).all()

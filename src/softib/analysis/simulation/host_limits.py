@@ -1,0 +1,79 @@
+"""Limits of messages outside the fabric: the PCIe of an adapter, and rates at which hosts send."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from softib.analysis.simulation.victim_flows import queue_wait_ps
+from softib.sim.messages import NO_LIMIT
+from softib.sim.packet_sizes import packets_of, wire_octets
+
+if TYPE_CHECKING:
+    from softib.analysis.simulation.result import RunResult
+
+__all__ = ["covered_ps", "pcie_limit", "rate_limit"]
+
+BELOW = 0.95
+"""With a rate below this share of a link's rate, a message does not fill the link."""
+MOSTLY = 0.9
+"""If messages need at least this share of their time to send their bytes at their own rate, this rate is their
+limit."""
+FILLED = 0.9
+"""If messages fill a link up to this share of its rate while they are under way, the link is their limit. NCCL reaches
+94 % of a link's rate."""
+IN_USE = 0.5
+"""From this share of the PCIe's rate on, averaged over the run, PCIe limits the port."""
+
+
+def pcie_limit(run: RunResult, rows: np.ndarray, whose: str) -> tuple[str, str, tuple[str, ...]] | None:
+    """Return cause, remedy and changes (none) if PCIe limits a host of each of the messages ``rows``; else None."""
+    m, plane, f = run.messages, run.plane, run.fabric
+    ends = np.stack([plane.ends[m.src[rows]], f.port_peer[plane.ends[m.dst[rows]]]])
+    gbps, pcie = plane.gbps[ends], plane.link_gbps[ends]
+    limits = (pcie < BELOW * gbps) & (run.load[ends] * gbps >= IN_USE * pcie)
+    if not limits.any(axis=0).all():
+        return None
+    return (
+        f"{whose}: PCIe of the adapters carries {pcie[limits].min():.4g} Gb/s, the links {gbps[limits].max():.4g} Gb/s",
+        "nothing in the fabric: more or faster PCIe lanes",
+        (),
+    )
+
+
+def covered_ps(begin: np.ndarray, end: np.ndarray) -> int:
+    """Return the time in ps in which at least one of the intervals from ``begin`` to ``end`` is open."""
+    order = np.argsort(begin, kind="stable")
+    begin, latest = begin[order], np.maximum.accumulate(end[order])
+    before = np.concatenate([[0], latest[:-1]])
+    return int(np.maximum(latest - np.maximum(begin, before), 0).sum())
+
+
+def rate_limit(run: RunResult, port: int, rows: np.ndarray, whose: str) -> tuple[str, str, tuple[str, ...]] | None:
+    """Return cause, remedy and changes (none) if the messages ``rows`` are sent at their own rates, which do not fill
+    the link of ``port``: a static rate, or the rate of a connection of NCCL. None if they are not."""
+    m, o, plane = run.messages, run.outcome, run.plane
+    sent = rows[o.arrived_ps[rows] >= 0]
+    under_way = covered_ps(o.began_ps[sent], o.arrived_ps[sent])
+    if run.octets[port] * 8e3 >= FILLED * plane.gbps[port] * under_way:
+        return None
+    laid = plane.lay(m)
+    rate = m.rate_gbps[rows].astype(float)
+    took = (run.took_ps - queue_wait_ps(run))[rows]
+    link = np.minimum.reduceat(plane.gbps[laid.port >> 4][laid.channel], laid.first[rows])
+    limited = (rate != NO_LIMIT) & (rate < BELOW * link) & (took > 0)
+    if not limited.any():
+        return None
+    octets = wire_octets(m, packets_of(m, laid.mtu))[rows]
+    sends = octets[limited] * 8e3 / rate[limited]
+    if sends.sum() < MOSTLY * took[took > 0].sum():
+        return None
+    static = all(run.workload.jobs[k].rate for k in np.unique(m.job[rows]) if k < len(run.workload.jobs))
+    remedy = "a higher static rate" if static else "faster GPUs, processors or adapters in the nodes"
+    return (
+        f"{whose}: messages are sent at their own rate, up to {rate[limited].max():.4g} Gb/s each on a link of "
+        f"{link[limited].max():.4g} Gb/s",
+        f"nothing in the fabric: {remedy}",
+        (),
+    )

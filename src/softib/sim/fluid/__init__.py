@@ -1,0 +1,5 @@
+"""The fluid layer: every message has its max-min fair rate, in virtual time."""
+
+from softib.sim.fluid.engine import run
+
+__all__ = ["run"]
