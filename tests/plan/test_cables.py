@@ -212,6 +212,6 @@ def test_a_quote_lacks_what_was_taken_out_of_it(tmp_path):
     (tmp_path / "part.csv").write_text("\n".join(lines[:missing] + lines[missing + 1 :]))
     (difference,), notes = check_quote(bill, read_quote(tmp_path / "part.csv"))
     assert difference.offered == 0 and difference.needed > 0 and "twin-port" in difference.text and not notes
-    with pytest.raises(InputError, match="no row has a number"):
+    with pytest.raises(InputError, match="no row has a quantity"):
         (tmp_path / "none.csv").write_text("a,b\nc,d\n")
         read_quote(tmp_path / "none.csv")

@@ -71,7 +71,7 @@ class Field:
         for bits, dtype in _NATIVE:
             if self.bits <= bits:
                 return dtype
-        raise TypeError(f"{self.name}: no native type of {self.bits} bits")
+        raise TypeError(f"{self.name}: there is no native type of {self.bits} bits")
 
     @property
     def mask(self) -> int:

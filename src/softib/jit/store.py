@@ -204,8 +204,8 @@ class Store:
             return
         self.given_up = True
         print(
-            f"softib: {cache_dir()}: cannot keep compiled kernels there ({error.strerror or error}); "
-            "each run compiles again (SOFTIB_CACHE_DIR names another folder)",
+            f"softib: {cache_dir()}: compiled kernels cannot be stored there ({error.strerror or error}), so each run "
+            f"compiles them again; set SOFTIB_CACHE_DIR to another folder",
             file=sys.stderr,
         )
 

@@ -199,7 +199,7 @@ class UnixServer:
             self._listener.close()
             if error.errno is None:  # Python has rejected the length of the address
                 raise InputError(
-                    f"{path}: longer than the path of a socket may be (107 bytes); set XDG_RUNTIME_DIR to a shorter "
+                    f"{path}: too long for a socket path (at most 107 bytes); set XDG_RUNTIME_DIR to a shorter "
                     f"directory"
                 ) from None
             raise

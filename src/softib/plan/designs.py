@@ -68,7 +68,7 @@ class Demand:
         """Return the demand of ``gpus`` GPUs, with ``per_host`` GPUs in a host and, by default, an adapter for each
         GPU. The last host may have fewer GPUs. Raises :class:`InputError` for a number below 1."""
         if gpus < 1 or per_host < 1:
-            raise InputError(f"{gpus} GPUs, {per_host} a host: both must be at least 1")
+            raise InputError(f"{gpus} GPUs with {per_host} per host: both numbers must be at least 1")
         return cls(-(-gpus // per_host), per_host if adapters is None else adapters, gpus=per_host, **options)
 
     @property

@@ -279,7 +279,7 @@ def _run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[
 def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], flags: Sequence[str]) -> Path:
     cc = compiler()
     if cc is None:
-        raise RuntimeError("no C compiler; install gcc, or name one in CC")
+        raise RuntimeError("no C compiler found; install gcc, or set CC to a compiler")
     digest = _digest(sources, [cc, *FLAGS, *link, *flags])
     if to.is_file() and digest in to.read_bytes():
         return to

@@ -60,7 +60,7 @@ def _whole(p: Parameter, kind: str, value: Any) -> int:
         raise impossible(kind, p.name, f": {value!r} is not a whole number{_doc(p)}")
     number = int(value)
     if not p.low <= number <= p.high:
-        raise impossible(kind, p.name, f": {number} is out of range; it can be {p.low} to {p.high}")
+        raise impossible(kind, p.name, f": {number} is out of range; use {p.low} to {p.high}")
     return number
 
 
@@ -205,7 +205,7 @@ class Kind(Result):
             raise impossible(
                 self.name,
                 "aggregation_nodes",
-                f": {values['generation']} switches have none; use a generation of {', '.join(SHARP_GENERATIONS)}",
+                f": {values['generation']} switches have no SHARP; use a generation of {', '.join(SHARP_GENERATIONS)}",
             )
         values["name"] = values["name"] or self.name
         return values

@@ -102,7 +102,7 @@ def with_root_groups(graph: SwitchGraph, options: RouteOptions, notes: list[str]
         switches = members[name].switch_ports.any(axis=1)
         chosen |= switches
         if not switches.any():
-            notes.append(f"root_guid_file names the port group {name}, which has no switch here")
+            notes.append(f"root_guid_file names the port group {name}, which has no switch in this fabric")
     guids = {*options.root_guids, *graph.switch_guid[chosen].tolist()}
     return replace(options, root_guids=tuple(sorted(guids)), root_groups=(), groups=())
 

@@ -235,8 +235,8 @@ def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
     notes = [*notes, f"paths use {lanes.used} VLs" if lanes.used > 1 else "1 VL"]
     if not lanes.symmetric:
         notes.append(
-            "answers with the SL of the request can make a credit loop: both directions of every path on one SL need "
-            "more VLs than there are"
+            "answers with the SL of the request can make a credit loop: to put both directions of every path on one "
+            "SL, more VLs are needed than the links have"
         )
     elif lanes.apart:
         notes.append(

@@ -74,13 +74,13 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         d = ordered_hops(graph, top_down(graph, ranks))
         lost = illegal_pairs(graph, d, hops)
         if lost:
-            notes.append(f"the given roots leave {lost} (CA switch, switch) pairs without a legal path")
+            notes.append(f"with the given roots, {lost} (CA switch, switch) pairs have no legal path")
         lft = tables(graph, d)
         connect(graph, d, lft, notes)
         return _routing(graph, "updn", ranks, lft, notes)
     spines = find_spines(graph, hops)
     if not len(spines):
-        notes.append("no switch looks like a root (OpenSM would fall back to minhop here)")
+        notes.append("no switch can be recognised as a root (OpenSM would use minhop here)")
         return _best(graph, "updn", hops, _from_cas(graph), notes)
     notes.append(f"{counted(len(spines), 'root')} found by the distances to the CAs: {names(graph, spines)}")
     tops = with_cut_tops(graph, spines)

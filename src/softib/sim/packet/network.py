@@ -82,7 +82,7 @@ def main_profile(fabric: Fabric) -> DeviceProfile:
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[on_ca]
     codes = codes[codes > 0]
     if not len(codes):
-        raise InputError("no adapter of the fabric has a link that is up; bring it up first")
+        raise InputError("no adapter of the fabric has a link that is up; bring up the fabric first")
     return PROFILES[SPEEDS[int(np.bincount(codes).argmax()) - 1].name]
 
 

@@ -67,7 +67,9 @@ def engines_of(text: str) -> EngineList:
             adaptive = True
             notes.append(f"{name} of NVIDIA's OpenSM is {ADAPTIVE[name]} with adaptive_routing free")
         elif name == "no_fallback":
-            notes.append("no_fallback is not used: minhop's tables are better than none; --strict rejects them")
+            notes.append(
+                "no_fallback is ignored: minhop's tables are better than no tables; use --strict to reject them"
+            )
         elif name in engines():
             names.append(name)
         else:
@@ -206,8 +208,8 @@ def read_options(text: str, name: str = "opensm.conf") -> ReadOptions:
     vls = stated.get("max_op_vls")
     if isinstance(vls, int) and vls > MOST_VLS:
         notes.append(
-            f"{name}:{stated.lines['max_op_vls']}: max_op_vls {vls} limits nothing, as with OpenSM; 1 to 5 stand for "
-            f"1, 2, 4, 8 and 15 VLs"
+            f"{name}:{stated.lines['max_op_vls']}: max_op_vls {vls} is ignored, as by OpenSM; use 1 to 5, for 1, 2, 4, "
+            f"8 and 15 VLs"
         )
     lost = [key for key in stated.changed if key not in OPTIONS]
     unused = not_carried(lost, [u for u in stated.unknown if u not in OPTIONS])

@@ -102,12 +102,13 @@ def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
     (agree, chosen), rest = ranked[0], ranked[1:]
     if agree < AGREE * len(plan):
         raise InputError(
-            f"{plan.path}: at most {agree:,} of {counted(len(plan), 'cable')} {plural(agree, 'is', 'are')} as "
-            f"planned with other names; give a node-name-map"
+            f"{plan.path}: at most {agree:,} of {counted(len(plan), 'cable')} {plural(agree, 'is', 'are')} as planned "
+            f"under any assignment of names; give a node-name-map"
         )
     if rest and rest[0][0] >= agree:
         raise InputError(
-            f"{plan.path}: several ways to name the devices fit {counted(agree, 'cable')}; give a node-name-map"
+            f"{plan.path}: several assignments of names fit equally many cables, {counted(agree, 'cable')}; give a "
+            f"node-name-map"
         )
     return work.proposal(agree, chosen)
 

@@ -269,7 +269,7 @@ class IbnlLibrary:
         """
         for folder in dirs:
             if not Path(folder).is_dir():
-                raise UnreadableFile(f"{folder}: no such folder for IBNL files")
+                raise UnreadableFile(f"{folder}: no such folder; give the folder of the IBNL files")
         file_dir = [Path(file).parent] if file is not None else []
         installed = [p for pattern in INSTALLED for p in sorted(Path("/").glob(pattern[1:]))]
         return cls([*map(Path, dirs), *file_dir, *installed])
