@@ -232,4 +232,4 @@ def test_an_audit_refuses_codes_and_severities_that_do_not_exist():
         with pytest.raises(softib.UnknownName, match="did you mean mkey-unset"):
             ask("mkey-unst")
     with pytest.raises(softib.UnknownName, match="did you mean error"):
-        audit.at_least("eror")
+        audit.at_least("errorz")

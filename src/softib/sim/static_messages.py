@@ -103,7 +103,7 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
     limit = np.where(m.rate_gbps > 0, m.rate_gbps, np.inf)
     alone = np.diff(laid.first) == 0
     limit = np.where(alone, np.minimum(limit, max(float(plane.gbps.max(initial=0.0)), 1.0)), limit)
-    took = _in_turn(m, step, octets * 8000.0 / limit)
+    took = _one_by_one(m, step, octets * 8000.0 / limit)
     order = np.argsort(step, kind="stable")
     bounds = np.searchsorted(step[order], np.arange(int(step.max(initial=0)) + 2))
     busiest_share(
@@ -120,7 +120,7 @@ def _times(plane: Plane, m: Messages, laid: Laid, step: np.ndarray, able: np.nda
     return took
 
 
-def _in_turn(m: Messages, step: np.ndarray, took: np.ndarray) -> np.ndarray:
+def _one_by_one(m: Messages, step: np.ndarray, took: np.ndarray) -> np.ndarray:
     """Return ``took`` (time in ps at each message's own rate), where the messages that a queue pair sends in one step
     take the sum of their times: a static rate limits the queue pair."""
     rows = np.flatnonzero(took > 0)

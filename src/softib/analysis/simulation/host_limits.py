@@ -55,8 +55,8 @@ def rate_limit(run: RunResult, port: int, rows: np.ndarray, whose: str) -> tuple
     the link of ``port``: a static rate, or the rate of a connection of NCCL. None if they are not."""
     m, o, plane = run.messages, run.outcome, run.plane
     sent = rows[o.arrived_ps[rows] >= 0]
-    under_way = covered_ps(o.began_ps[sent], o.arrived_ps[sent])
-    if run.octets[port] * 8e3 >= FILLED * plane.gbps[port] * under_way:
+    in_flight_ps = covered_ps(o.began_ps[sent], o.arrived_ps[sent])
+    if run.octets[port] * 8e3 >= FILLED * plane.gbps[port] * in_flight_ps:
         return None
     laid = plane.lay(m)
     rate = m.rate_gbps[rows].astype(float)
