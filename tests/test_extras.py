@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+
 import pytest
 
-from softib import extras
 from softib.extras import install_command
 
 SERVE = "pip install 'fastapi>=0.115' 'uvicorn>=0.30'"
@@ -43,5 +44,5 @@ class Installed:
     ],
 )
 def test_the_command_names_what_softib_came_from(monkeypatch, stated, command):
-    monkeypatch.setattr(extras, "distribution", lambda name: Installed(stated))
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed(stated))
     assert install_command("serve") == command

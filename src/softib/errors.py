@@ -26,6 +26,7 @@ from typing import Any
 from softib.foreign_text import shown
 
 __all__ = [
+    "NO_DESCRIPTOR",
     "InputError",
     "LimitError",
     "MadTimeout",
@@ -160,11 +161,15 @@ def wrong_value(key: str, error: Mapping[str, Any]) -> str:
     return f"{key}: {error['input']!r}: {broken_rule(error)}"
 
 
+SUGGESTED = 3
+"""Maximum number of similar names that an error offers."""
 SIMILAR = 0.65
 """Minimum similarity of names (difflib's ratio): two exchanged letters of three are a misspelling, but ``ping`` is
 not similar to ``plan``."""
 
 
+NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+"""Errors of a process, and of a machine, that has no descriptor left: a file that cannot be opened may exist."""
 REMEDIES = {
     errno.EMFILE: "raise the limit with 'ulimit -n'",
     errno.ENOSPC: "free space on this file system or enlarge it",
@@ -179,8 +184,8 @@ def os_reason(error: OSError) -> str:
     return f"{error.strerror or error}{remedy and f'; {remedy}'}"
 
 
-def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:
-    """Return the ``n`` names of ``candidates`` that are most similar to ``name`` (possibly none).
+def nearest(name: str, candidates: Iterable[str]) -> list[str]:
+    """Return at most :data:`SUGGESTED` names of ``candidates`` that are most similar to ``name`` (possibly none).
 
     Names that differ only in case, separators or zeros before a number are the same: ``host-2`` means ``host-0002``,
     and no other name is offered then. Otherwise a name is similar if :data:`SIMILAR` of its letters are the same in the
@@ -193,10 +198,10 @@ def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:
     forms = {k: _normalised(k) for k in names}
     same = [k for k, form in forms.items() if form == wanted]
     if same:
-        return same[:n]
+        return same[:SUGGESTED]
     longer = [k for k, form in forms.items() if form.startswith(f"{wanted}-")]
-    close = difflib.get_close_matches(name, names, n=n, cutoff=SIMILAR)
-    return list(dict.fromkeys([*close, *longer]))[:n]
+    close = difflib.get_close_matches(name, names, n=SUGGESTED, cutoff=SIMILAR)
+    return list(dict.fromkeys([*close, *longer]))[:SUGGESTED]
 
 
 def _normalised(name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -14,6 +13,8 @@ __all__ = ["install_command"]
 def install_command(extra: str) -> str:
     """Return ``pip install -e '/home/ann/softib[serve]'`` for the folder or file from which pip installed softib
     (PEP 610); otherwise ``pip install 'fastapi>=0.115' …`` with the packages of the extra."""
+    from importlib.metadata import PackageNotFoundError, distribution  # 30 ms, with all of email
+
     try:
         softib = distribution("softib")
     except PackageNotFoundError:  # a checkout on the path

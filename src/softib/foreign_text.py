@@ -7,7 +7,12 @@ the direction of writing. Names, messages and pages pass :func:`shown` or :func:
 
 from __future__ import annotations
 
-__all__ = ["LINE", "NAME", "shown", "shown_lines"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["LINE", "NAME", "field_text", "shown", "shown_lines"]
 
 NAME = 128
 """Maximum length of a name: a NodeDescription has 64 bytes."""
@@ -22,6 +27,11 @@ def shown(text: str, most: int = LINE) -> str:
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " if c.isspace() else _INSTEAD for c in text[: 4 * most])
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def field_text(field: bytes | np.ndarray) -> str:
+    """Return the text of a field of bytes, which ends at the first zero byte, with at most :data:`NAME` characters."""
+    return shown(bytes(field).split(b"\0")[0].decode("utf-8", "replace"), NAME)
 
 
 def shown_lines(text: str) -> str:

@@ -156,7 +156,7 @@ def content(path: str | os.PathLike[str], most: int | None = None, kind: str = "
     got = small_content(path, most + 1)
     if len(got.data) > most:
         size = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
-        raise UnreadableFile(f"{shown_name(path)}: more than {size}; a {kind} has at most that")
+        raise UnreadableFile(f"{shown_name(path)}: more than {size}, the maximum of a {kind}")
     return got
 
 
@@ -252,9 +252,11 @@ def small_content(path: str | os.PathLike[str], most: int) -> Content:
         if stat.S_ISFIFO(status.st_mode):
             return _unpacked(name, iter([_fifo(path, (status.st_dev, status.st_ino))]), most)
         if stat.S_ISDIR(status.st_mode):
-            raise UnreadableFile(f"{path}: a directory, not a regular file; name the file in it")
+            raise UnreadableFile(f"{path}: a directory, not a file; name a file in it")
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableFile(f"{path}: not a regular file; save the text in one first, or pipe it in and name it -")
+            raise UnreadableFile(
+                f"{path}: not a regular file; save the text in a file, or pipe it to standard input and use -"
+            )
         with path.open("rb") as file:
             return _unpacked(name, _chunks(file), most)
     except OSError as error:
@@ -288,18 +290,18 @@ def _unpacked(name: str, chunks: Iterator[bytes], most: int) -> Content:
     first = next(chunks, b"")
     if first.startswith(_ZSTD):
         raise UnreadableFile(
-            f"{name}: compressed with zstd, which softib does not unpack; use zstd -dc FILE | softib … -"
+            f"{name}: the file is compressed with zstd, which softib cannot unpack; use zstd -dc FILE | softib … -"
         )
     for magic, method, make in _PACKED:
         if first.startswith(magic):
             data, flaw = _unpack(first, chunks, make, magic, most)
             if flaw == _BOMB:
                 raise UnreadableFile(
-                    f"{name}: {method} data of more than {PACKED_RATIO} times its size; unpack it, and give what is "
-                    f"in it"
+                    f"{name}: the {method} data unpacks to more than {PACKED_RATIO} times its size; unpack it, and use "
+                    f"the result"
                 )
             if flaw and not data:
-                raise UnreadableFile(f"{name}: {method} data that cannot be unpacked: {flaw}")
+                raise UnreadableFile(f"{name}: the {method} data cannot be unpacked: {flaw}")
             return Content(bytes(data), flaw and f"the {method} data cannot be unpacked from here on: {flaw}")
     plain = bytearray(first[:most])  # grows in place: no second copy while it is joined
     while len(plain) < most and (chunk := next(chunks, b"")):

@@ -161,7 +161,7 @@ def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) 
     line = node.start_mark.line + 1
     if id(node) in seen:
         raise InputError(
-            f"{path}:{line}: the value of this anchor is used twice; write it out, a fabric file cannot have aliases"
+            f"{path}:{line}: this anchor is used by an alias, which a fabric file cannot have; write the value twice"
         )
     if len(at) > MAX_DEPTH:
         raise InputError(f"{path}:{line}: nested too deeply for a fabric file")
@@ -176,7 +176,7 @@ def _walk(path: Path, node: yaml.Node, at: Path_, lines: Lines, seen: set[int]) 
             _check_tag(path, key)
             inner = (*at, key.value)
             if inner in lines:
-                raise InputError(f"{path}:{where}: {key.value} appears twice; first on line {lines[inner]}")
+                raise InputError(f"{path}:{where}: {key.value} appears twice, first on line {lines[inner]}; remove one")
             lines[inner] = where
             _walk(path, value, inner, lines, seen)
     elif isinstance(node, yaml.SequenceNode):

@@ -257,7 +257,12 @@ def _evaluated(cls: type, field: Field[Any] | None, function: Any) -> Any:
     else:
         owner = next(c for c in cls.__mro__ if field.name in inspect.get_annotations(c))
         annotation, module = field.type, owner.__module__
-    return eval(annotation, _names(module)) if isinstance(annotation, str) else annotation
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, dict(vars(sys.modules[module])))
+    except NameError:
+        return eval(annotation, _names(module))
 
 
 @_once

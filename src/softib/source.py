@@ -44,7 +44,7 @@ def load(
     """
     if source.startswith("umad:"):
         if ibnl:
-            raise InputError(f"{source} is a subnet: --ibnl is for files")
+            raise InputError(f"{source} is a subnet, but --ibnl applies only to files; leave out --ibnl")
         return _subnet(source, node_name_map, notice, progress)
     if not source:
         raise InputError("SOURCE is empty; give the path of a file")
@@ -52,12 +52,14 @@ def load(
     instance = None if is_stdin(source) else _running(source)
     if instance is not None and (path.is_dir() or not path.exists()):
         if ibnl or node_name_map:
-            raise InputError(f"{source} is a running fabric: --ibnl and --node-name-map are for files")
+            raise InputError(
+                f"{source} is a running fabric, but --ibnl and --node-name-map apply only to files; leave them out"
+            )
         from softib.live.snapshot import read
 
         return read(instance)
     if instance is not None:
-        notice(f"{source}: read from the file of that name, not from the running fabric")
+        notice(f"{source}: this is the file of that name, not the running fabric")
     if path.is_dir():
         raise UnreadableFile(f"{source}: this is a directory; give a file")
     if not is_stdin(source) and not path.exists():

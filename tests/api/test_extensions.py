@@ -165,7 +165,7 @@ def test_what_a_package_prints_on_import_stays_out_of_stdout(site, capsys):
         )),
         ("softib.readers", "x = m_a:F", FORMAT.format(name="x", module="m_b", body="pass"), "ModuleNotFoundError"),
         ("softib.readers", "x = m_a:read", FORMAT.format(name="x", module="m_a", body="pass"), (
-            "it is not a softib.fabric.formats.registry.Format"
+            "the entry point is not a softib.fabric.formats.registry.Format"
         )),
         ("softib.checks", "absent_nodes = m_a:find", CHECK.format(code="mine-1", body="yield"), (
             "softib has a check of this name"
@@ -178,11 +178,11 @@ def test_what_a_package_prints_on_import_stays_out_of_stdout(site, capsys):
             "softib has a topology of this name"
         )),
         ("softib.topologies", "x = m_a:K", KIND.format(name="y", body="pass", parameters=""), (
-            "its kind is called 'y'; call it 'x'"
+            "the name of its Kind is 'y'; use the name of the entry point, 'x'"
         )),
         ("softib.topologies", "x = m_a:K", KIND.format(name="x", body="pass", parameters=(
             "Parameter('name', 'text', 'd'),"
-        )), "its parameter name exists for every kind"),
+        )), "its parameter name is a parameter of every kind"),
         ("softib.topologies", "x = m_a:K", KIND.format(name="x", body="pass", parameters=(
             "Parameter('a', 'word', 'd'),"
         )), "is not a Parameter of a form"),
@@ -214,7 +214,7 @@ def test_an_exception_inside_a_package_is_one_line_with_its_name(site):
     install(site, "f-pkg", "softib.readers", "x = m_f:F", "m_f", FORMAT.format(name="x", module="m_f", body="return 5"))
     (site / "a.txt").write_text("%%x\n")
     with pytest.raises(
-        InputError, match=r"^package f-pkg: reader of x failed: TypeError: it gave int, not ReadResult$"
+        InputError, match=r"^package f-pkg: reader of x failed: TypeError: the reader returned int, not ReadResult$"
     ):
         formats.read(site / "a.txt")
     (site / "b.txt").write_text("nothing\n")

@@ -153,7 +153,7 @@ def test_the_files_of_the_fault_stay_as_they_are(tmp_path, monkeypatch):
     place = softib.lab(7).begin(tmp_path)
     (place / "fabric.yaml").write_text((place / "fabric.yaml").read_text() + "sm: {engine: lash}\n")
     monkeypatch.chdir(tmp_path)
-    assert "not to be edited" in one_line(command("lab", "7", "--check"))
+    assert "must not be changed" in one_line(command("lab", "7", "--check"))
 
 
 def test_another_repair_than_the_right_one_is_wrong(tmp_path):

@@ -220,3 +220,16 @@ def test_runs_draw_themselves():
     took = [row["simulated_us"] for row in swept.rows()]
     assert bars == pytest.approx([bars[-1] * t / took[-1] for t in took], abs=0.1)
     assert "3 rows" in swept._repr_html_()
+
+
+def test_an_audit_refuses_codes_and_severities_that_do_not_exist():
+    """As findings of a check do: no finding of a misspelt code is no good news."""
+    from softib.api.audit import Audit, AuditResult
+
+    audit = Audit(AuditResult(source="", ports=0, managers=[], findings=[], unjudged=[]))
+    assert list(audit.of("mkey-unset")) == list(audit.without("mkey-unset")) == []
+    for ask in (audit.of, audit.without):
+        with pytest.raises(softib.UnknownName, match="did you mean mkey-unset"):
+            ask("mkey-unst")
+    with pytest.raises(softib.UnknownName, match="did you mean error"):
+        audit.at_least("eror")

@@ -124,5 +124,5 @@ def test_what_is_wrong_is_one_line(shared, tmp_path, text, how, said):
 
 def test_a_comparison_and_a_sweep_take_one_fabric(shared):
     for ask in (lambda w: softib.compare(shared, w), lambda w: softib.sweep(shared, w, {"seeds": 1}, workers=1)):
-        with pytest.raises(SoftibError, match="names several fabrics"):
+        with pytest.raises(SoftibError, match="uses several fabrics"):
             ask(f"{WORKLOADS}/two-fabrics.yaml")

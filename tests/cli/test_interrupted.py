@@ -199,6 +199,20 @@ def test_an_interrupted_command_reports_it_in_one_line(tmp_path, end, line):
     assert (out, process.returncode) == (f"softib: {line}\n", 128 + ENDS[end])
 
 
+def test_a_signal_that_is_sent_again_interrupts_no_end(tmp_path):
+    """A terminal that closes and ``softib run`` both send SIGHUP to the program."""
+    fifo = tmp_path / "never.yaml"
+    os.mkfifo(fifo)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "softib", "why", fifo], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    with open(fifo, "w"):  # it reads now
+        while process.poll() is None:
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.002)
+        assert (process.communicate()[0], process.returncode) == ("softib: ended by SIGHUP\n", 128 + signal.SIGHUP)
+
+
 @pytest.mark.parametrize(("moment", "code"), (("a callback", 143), ("an exec", 143), ("an exec that catches it", 7)))
 def test_an_interrupt_that_python_would_lose_ends_the_command(tmp_path, moment, code):
     """Python drops what rises in a callback of a weak reference (imports have them), and ends ``python -m`` by SIGINT where it passed an

@@ -42,7 +42,7 @@ def test_several_names_are_taken_in_turn(ranks):
     assert [ranks.of("node-003", r) for r in (None, 0, 5)] == [("node-003", None)] * 3
     with pytest.raises(InputError, match="mpirun"):
         ranks.of("node-001,node-002", None)
-    with pytest.raises(InputError, match="empty name"):
+    with pytest.raises(InputError, match="between the commas is empty"):
         ranks.of("node-001,", 0)
 
 

@@ -112,7 +112,7 @@ def test_counters_since_the_last_time(tmp_path):
         ("adapters: [1]", "use a mapping"),
         ("adaptors: {}", "unknown key 'adaptors'"),
         ("adapters: {mlx5_0: {firmware: 28.39}}", "quotation marks"),
-        ("adapters: {mlx5_0: {ports: {x: {}}}}", "is no port number"),
+        ("adapters: {mlx5_0: {ports: {x: {}}}}", "is not a port number"),
         ("adapters: {mlx5_0: {ports: {1: {pkeys: [70000]}}}}", "list of P_Keys"),
         ("adapters: {mlx5_0: {pcie: {gts: fast}}}", "use a number"),
         ("counters: {symbol_error: -1}", "use a number"),

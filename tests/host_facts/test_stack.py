@@ -198,8 +198,8 @@ def test_a_site_extends_the_matrix(tmp_path):
         ('[[row]]\nfact = "doca"\nremove = true\n', "no fact named 'doca'; known: os, kernel, ofed, mlx5_core driver"),
         ('[[row]]\nfact = "os"\nequals = "x"\nwhen = {gpus = "1"}\n', "no fact named 'gpus'; did you mean gpu"),
         ('[[row]]\nfcat = "x"\n', "unknown key 'fcat'"),
-        ('[[row]]\nequals = "x"\n', "name the fact"),
-        ('[[row]]\nfact = "os"\nequals = "1"\nwhen = {gpu = 1}\n', "when: texts"),
+        ('[[row]]\nequals = "x"\n', "add the fact"),
+        ('[[row]]\nfact = "os"\nequals = "1"\nwhen = {gpu = 1}\n', "when: strings"),
     ],
 )
 def test_a_wrong_matrix_is_one_line(tmp_path, text, problem):

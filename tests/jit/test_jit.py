@@ -179,7 +179,7 @@ def test_a_cache_that_cannot_be_is_one_line_and_no_other_place_is_taken(package)
     blocked = package / "blocked"
     blocked.write_text("a file")
     output = run(package, SOFTIB_CACHE_DIR=str(blocked))
-    assert output[:4] == BOTH and len(output) == 5 and "compiles again" in output[4], output
+    assert output[:4] == BOTH and len(output) == 5 and "compiles them again" in output[4], output
     assert not [p for p in package.rglob("*") if p.suffix in (".nbi", ".nbc")]
 
 
@@ -194,7 +194,7 @@ def test_code_that_another_user_could_have_written_is_not_loaded(package, of):
     output = run(package)
     assert output[:4] == BOTH, "compiled, not loaded"
     if of == "folder":
-        assert len(output) == 5 and "belongs to uid 65533" in output[4] and "compiles again" in output[4], output
+        assert len(output) == 5 and "belongs to uid 65533" in output[4] and "compiles them again" in output[4], output
         assert {path: path.read_bytes() for path in cached(package)} == before, "and nothing is put there"
     else:
         assert len(output) == 4 and {path.stat().st_uid for path in cached(package)} == {0}, "they are replaced"
@@ -214,7 +214,7 @@ def test_a_folder_that_an_umask_opened_to_the_group_is_closed(package):
 def test_no_room_is_one_line(package):
     full = "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))"
     output = run(package, full, SOFTIB_CACHE_DIR=str(package / "other"))
-    assert output[:4] == BOTH and len(output) == 5 and "compiles again" in output[4], output
+    assert output[:4] == BOTH and len(output) == 5 and "compiles them again" in output[4], output
     assert not [p for p in (package / "other" / "kernels").iterdir() if p.suffix != ".lock"], (
         "a part of a file was left"
     )
@@ -324,3 +324,39 @@ def test_a_process_that_can_write_nowhere_reads_the_usual_cache(tmp_path):
         text=True,
     )
     assert done.stdout == f"{tmp_path}/.cache/softib/kernels\n", done.stderr
+
+
+NO_DESCRIPTORS = """
+    import errno, os, sys
+    from pkg.kernels import alone, total
+    from pkg.layout import tables
+    from softib.jit import on_compiling
+    begun, held, full = [], [], True
+    on_compiling(lambda unit, done, of: of < 0 or begun.append(unit))
+
+    def take_all(event, args):
+        if event != "open":
+            return
+        while held:
+            os.close(held.pop())
+        if full and str(args[0]).endswith(".code"):
+            try:
+                while True:
+                    held.append(os.dup(0))
+            except OSError as error:
+                assert error.errno == errno.EMFILE
+
+    sys.addaudithook(take_all)
+    try:
+        total(tables(), 4)
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+    full = False
+    print(int(total(tables(), 4)), int(alone(1)), *begun)
+    """
+
+
+def test_a_process_without_descriptors_compiles_nothing_that_is_there(package):
+    """The files of the cache cannot be opened, and then they can. (To compile the largest kernels would take a minute.)"""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+    assert run(package, before=limit, main=NO_DESCRIPTORS) == ["EMFILE", "81", "2"]

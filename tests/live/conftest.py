@@ -8,9 +8,9 @@ import pytest
 
 from softib.preload import build
 from tests.live.ibsim.protocol_lab import served, up
-from tests.live.lab import softib
+from tests.live.lab import running_one, softib
 
-__all__ = ["served", "softib", "up"]
+__all__ = ["running_one", "served", "softib", "up"]
 
 
 @pytest.fixture(scope="session", autouse=True)

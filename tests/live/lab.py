@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
@@ -73,9 +75,10 @@ def until_ready(up: subprocess.Popen[str]) -> None:
         assert lines[-1], "".join(lines)
 
 
-@pytest.fixture
-def softib(tmp_path):
-    s = Softib(tmp_path)
+@contextmanager
+def softib_in(folder: Path) -> Iterator[Softib]:
+    """The command line in ``folder``, until its fabrics are stopped."""
+    s = Softib(folder)
     yield s
     for p in s.started:
         p.terminate()  # `softib run` passes it on: a program that it started would outlive a SIGKILL
@@ -89,6 +92,20 @@ def softib(tmp_path):
         left = running()
     for one in s.status() if left else ():  # a command for nothing would be a sixth of a second of each test
         os.kill(one["pid"], signal.SIGKILL)
+
+
+@pytest.fixture
+def softib(tmp_path):
+    with softib_in(tmp_path) as s:
+        yield s
+
+
+@pytest.fixture(scope="module")
+def running_one(tmp_path_factory) -> Iterator[Softib]:
+    """Fabric ``one``, which the tests of a file share that leave it as it was: each start is a second of the processor."""
+    with softib_in(tmp_path_factory.mktemp("one")) as s:
+        s.start("one.yaml", "--name", "one")
+        yield s
 
 
 def said(command: Softib, *words: str, code: int | None = 0) -> dict:

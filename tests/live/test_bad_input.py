@@ -69,7 +69,7 @@ def test_a_node_that_is_taken(softib):
     softib("up", "one.yaml", "--detach")
     free = lambda *words: softib("run", *words, "--", "true")
     taken = lambda *words: softib("run", *words, "--", "true", code=2)
-    assert "host-0001[1] is taken: the subnet manager of 'softib up'" in taken("--exclusive")
+    assert "host-0001[1] is in use by the subnet manager of 'softib up'" in taken("--exclusive")
     with Sitting(softib, "--node", "host-0002", "--exclusive") as alone:
         for words in (
             ("--node", "host-0002"),
@@ -78,14 +78,14 @@ def test_a_node_that_is_taken(softib):
         ):
             said = taken(*words)
             assert (
-                f"host-0002[1] is taken: pid {alone.pid} (sh) uses it exclusively" in said and "another --node" in said
+                f"host-0002[1] is in use: pid {alone.pid} (sh) uses it exclusively" in said and "another --node" in said
             )
         free("--node", "host-0003", "--exclusive")
         softib("run", "--node", "host-0002", "--sysfs")  # a look is nobody's business
     free("--node", "host-0002", "--exclusive")
     with Sitting(softib, "--node", "host-0002"):
         free("--node", "host-0002")  # as on a host: they share it
-        assert "host-0002[1] is taken: another program of softib run uses it" in taken(
+        assert "host-0002[1] is in use: another program of softib run uses it" in taken(
             "--node", "host-0002", "--exclusive"
         )
     with Sitting(softib, "--node", "host-0002", "--exclusive") as alone:
@@ -107,7 +107,7 @@ def test_who_has_devices_open_is_named(softib, stock):
         assert wait_for(lambda: bool(softib.status()[0]["clients"]))
         pid = softib.status()[0]["clients"][0]["pid"]
         said = softib("run", "--node", "host-0002", "--exclusive", "--", "true", code=2)
-        assert f"host-0002[1] is taken: pid {pid} uses it" in said
+        assert f"host-0002[1] is in use: pid {pid} uses it" in said
     finally:
         server.terminate()
         server.wait()

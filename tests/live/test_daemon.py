@@ -112,8 +112,8 @@ def test_bad_input_is_one_line(words, says, softib):
     assert softib.status() == []
 
 
-def test_faults_and_bad_places(softib):
-    softib.start("one.yaml")
+def test_faults_and_bad_places(running_one):
+    softib = running_one
     sweeps = lambda: softib.status()[0]["sm"]["sweeps"]
     before = sweeps()
     told = json.loads(softib("fault", "link-down", "leaf-1[3]", "--json"))
@@ -130,8 +130,8 @@ def test_faults_and_bad_places(softib):
 
 
 @stock_preload
-def test_run_attaches_programs(softib, stock):
-    softib.start("one.yaml")
+def test_run_attaches_programs(running_one, stock):
+    softib = running_one
     assert "SMINFO_MASTER" in softib("run", "--node", "host-0003", "--", stock("sminfo"))
     assert (
         softib("run", "--node", "host-0003", "--", "sh", "-c", "echo $SOFTIB_PLACE; exit 7", code=7) == "host-0003[1]\n"
@@ -147,10 +147,10 @@ def test_run_attaches_programs(softib, stock):
     assert not list(softib.folder.glob("sys-*"))
 
 
-def test_the_control_socket_is_not_upset(softib):
+def test_the_control_socket_is_not_upset(running_one):
     import socket
 
-    softib.start("one.yaml")
+    softib = running_one
     path = str(softib.folder / "run" / "softib" / "one" / "control")
     for line in (
         b"\n",

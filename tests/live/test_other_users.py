@@ -43,7 +43,7 @@ class Owned:
     def __init__(self, folder: Path):
         self.folder = folder
         cache = Path(os.environ.get("SOFTIB_CACHE_DIR") or Path.home() / ".cache" / "softib")
-        shutil.copytree(cache, folder / "cache")
+        shutil.copytree(cache / "kernels", folder / "cache" / "kernels")  # not the bytecode beside it, a gigabyte
         (folder / "run").mkdir(mode=0o700)
         (folder / "one.yaml").write_text(FABRIC.format(name="one"))
         for path in [folder, *folder.rglob("*")]:

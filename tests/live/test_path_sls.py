@@ -96,7 +96,7 @@ def test_a_manager_that_left_is_not_waited_for(softib):
     began = time.monotonic()
     found = said(softib, "route", "torus", code=None)
     assert time.monotonic() - began < 25
-    assert "the subnet manager at LID" in found["sls_assumed"] and "has left" in found["sls_assumed"]
+    assert "the subnet manager at LID" in found["sls_assumed"] and "is no longer there" in found["sls_assumed"]
 
 
 def test_a_planted_loop_is_still_found(softib):

@@ -28,12 +28,15 @@ STEPS = {
 }
 
 
-@pytest.fixture
-def one(softib):
+@pytest.fixture(autouse=True)
+def waits() -> None:
     if not WAIT.is_file():
         pytest.skip("softib-wait is not built")
-    softib.start("one.yaml", "--name", "one")
-    return softib
+
+
+@pytest.fixture
+def one(running_one):
+    return running_one
 
 
 @pytest.mark.parametrize("options", ((), INTERPRETER), ids=("small", "interpreter"))
@@ -107,8 +110,10 @@ def test_a_program_on_verbs_that_fails_is_offered_why(one, stock, options):
 
 
 @pytest.mark.parametrize("how", ("down", pytest.param("killed", marks=pytest.mark.slow)))
-def test_programs_end_after_their_fabric(one, stock, how):
+def test_programs_end_after_their_fabric(softib, stock, how):
     """POSIX: 128 + the signal. OpenSM, which goes on without its device, also where it is its own daemon."""
+    one = softib
+    one.start("one.yaml", "--name", "one")
     opensm = [stock("opensm"), "-f", str(one.folder / "osm.log"), "-p", "1"]
     one.env["OSM_CACHE_DIR"] = one.env["OSM_TMP_DIR"] = str(one.folder)
     deaf = ("sh", "-c", "trap '' TERM; while :; do sleep 0.1; done")

@@ -169,7 +169,9 @@ def test_programs_of_a_dead_daemon_get_an_error(softib, stock, preload):
     up.wait()
     for program in (busy, waiting):
         said = program.communicate(timeout=240)[0]
-        assert ("over" in said or "the fabric is gone" in said) if program is busy or preload == "stock" else True, said
+        assert (
+            ("over" in said or "the fabric has stopped" in said) if program is busy or preload == "stock" else True
+        ), said
 
     def left() -> list[Path]:
         return [p for p in Path("/proc").glob("[0-9]*/environ") if str(softib.folder).encode() in readable(p)]

@@ -65,9 +65,9 @@ def test_a_file_wins_over_the_name_and_says_so(softib):  # noqa: F811
     softib.start("one.yaml")
     (softib.folder / "one").write_bytes((softib.folder / "two.yaml").read_bytes().replace(b"levels: 2", b"levels: 3"))
     out = softib("convert", "one", "x.ibnetdiscover")
-    assert "not from the running fabric" in out and "20 switches" in out
+    assert "not the running fabric" in out and "20 switches" in out
     (softib.folder / "one").unlink()
-    assert "are for files" in softib("check", "one", "--ibnl", ".", code=2)
+    assert "apply only to files" in softib("check", "one", "--ibnl", ".", code=2)
     assert "did you mean one" in softib("check", "ane", code=2)
     assert "no fabric of that name is running" in softib("check", "elsewhere", code=2)
     copy = softib("up", "one", "--name", "copy", "--detach")

@@ -27,7 +27,7 @@ def held(tmp_path, monkeypatch) -> Iterator[Instance]:
 
 def test_a_daemon_that_still_serves_is_an_error(held):
     held.control.touch()
-    with pytest.raises(PeerError, match="still runs"):
+    with pytest.raises(PeerError, match="did not stop in time"):
         client.stop(held)
 
 

@@ -49,7 +49,7 @@ def test_a_port_that_leaves_out_flow_control_packets_is_named(softib, tmp_path):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("examples/small.yaml",), "one file is one reading"),
+        (("examples/small.yaml",), "one file has only one reading"),
         (("nobody-runs-this",), "nobody-runs-this"),
         (("x", "--rounds", "1"), "2"),
         (("x", "--ignore", "link-bit-error"), "x"),

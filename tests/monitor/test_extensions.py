@@ -116,7 +116,7 @@ def test_the_rows_of_a_round_are_the_ports_that_counted(site, served, tmp_path):
     [
         ("import nothing_of_this_name", "e", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("raise SystemExit('bye')", "e", "SystemExit: bye"),
-        ("E = 3", "e", "it is not a subclass of softib.monitor.exporter.round_exporter.RoundExporter"),
+        ("E = 3", "e", "the entry point is not a subclass of softib.monitor.exporter.round_exporter.RoundExporter"),
         (
             GOOD.format(body="pass").replace("export(", "other("),
             "e",
@@ -139,7 +139,7 @@ def test_a_package_at_fault_costs_one_line_and_the_rest_goes_on(site, tmp_path, 
 @pytest.mark.parametrize(
     ("to", "kind", "reason"),
     [
-        ("influx", InputError, "'influx' has no exporter and target; use NAME=TARGET"),
+        ("influx", InputError, "'influx' does not name an exporter and a target; use NAME=TARGET"),
         ("inflx=x", UnknownName, "no exporter named 'inflx'; did you mean influx?"),
         ("influx=/nowhere/x", InputError, "/nowhere/x: No such file or directory; name a file to write lines to"),
     ],

@@ -187,7 +187,9 @@ def test_a_dump_of_another_fabric_is_one_line(pair, tmp_path):
 
 
 @real_files
-@pytest.mark.parametrize(("again", "why"), [(True, "of the same time"), (False, "a second, later one")])
+@pytest.mark.parametrize(
+    ("again", "why"), [(True, "use two files of different times"), (False, "a second, later file")]
+)
 def test_one_reading_is_no_interval(pair, again, why):
     with pytest.raises(softib.InputError, match=why):
         softib.observe(*([pair[0], pair[0]] if again else [pair[0]]))

@@ -142,7 +142,7 @@ def test_one_process_writes_a_history(tmp_path):
     """Two would count each fall twice: a host that started again once would look like a cable that fell twice."""
     first = History(tmp_path)
     first.claim(ports())
-    with pytest.raises(InputError, match="another process keeps its history here"):
+    with pytest.raises(InputError, match="another process writes its history here"):
         History(tmp_path).claim(ports())
     first.release()
     History(tmp_path).claim(ports())
@@ -208,7 +208,7 @@ def test_a_writer_that_is_killed_loses_at_most_the_round_that_it_wrote(tmp_path,
 
 
 def test_an_empty_directory_and_one_that_cannot_be_written_are_one_line(tmp_path):
-    with pytest.raises(UnreadableFile, match="no history in it"):
+    with pytest.raises(UnreadableFile, match="contains no history"):
         History(tmp_path).observations()
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):

@@ -65,7 +65,7 @@ def test_rounds_see_the_bad_cable_and_no_other(running):
     # One screen, without a terminal.
     screen = running("top", "one", "--rounds", "2", "--every", "0.2", "--sort", "busy")
     assert "32 of 32 ports read" in screen and "MASTER" in screen and "busiest ports" in screen and "leaf-" in screen
-    assert "no running fabric of that name" in running("exporter", "nobody", code=2)
+    assert "no running fabric has this name" in running("exporter", "nobody", code=2)
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))
     taken.listen()

@@ -171,13 +171,13 @@ def test_an_exporter_that_is_cut_off_calls_nothing_down(lab):
     } == {"1"}
     wire.mute |= lids
     for _ in range(3):
-        with pytest.raises(MadTimeout, match="only the own device answers"):
+        with pytest.raises(MadTimeout, match="only this host's device answers"):
             service.step()
     wire.mute.clear()
     wire.plane.set_link(wire.port, False, 0)
     service.watch.poller.discover()  # it finds the own device, and nothing else
     assert len(service.watch.poller.targets.device_guid) == 1
-    with pytest.raises(MadTimeout, match="only the own device answers"):
+    with pytest.raises(MadTimeout, match="only this host's device answers"):
         service.step()
     text = b"".join(service.metrics()).decode()
     assert {line[-1] for line in text.splitlines() if line.startswith("softib_device_up{")} == {"1"}

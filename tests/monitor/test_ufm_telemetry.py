@@ -143,7 +143,7 @@ def test_one_file_of_ratios_is_judged_by_nvidias_levels(tmp_path):
     assert [(f.where[0].guid & 0xFF, f.severity.name) for f in found] == [(0, "ERROR"), (2, "WARNING")]
     assert all("not observed" not in f.message for f in found)
     file.write_text("Node GUID,Port,Symbol_Errors\n0xb0cf0e0300d33fc0,1,4\n")
-    with pytest.raises(softib.InputError, match="one reading of its counters"):
+    with pytest.raises(softib.InputError, match="one reading of the counters"):
         softib.observe(file)
 
 

@@ -170,7 +170,9 @@ def test_another_room_and_a_bend_by_hand():
         ({"racks": 1}, "need at least"),
         ({"racks": 4, "kw": 5}, "does not fit into a rack"),
         ({"racks": 0}, "racks"),
-        ({"racks": 4, "row": 2}, "row: extra inputs"),
+        ({"racks": 4, "row": 2}, r"no key of a floor plan named 'row'; did you mean rows"),
+        ({"rackz": 4}, "did you mean racks"),  # unknown and, under its right name, missing
+        ({"rows": 4}, "racks is missing"),
         ({"racks": 9, "placed": [{"node": "leaf-99", "rack": "A01", "u": 1}]}, "no device leaf-99"),
         ({"racks": 9, "placed": [{"node": "leaf-1", "rack": "C01", "u": 1}]}, "no rack C01"),
         ({"racks": 9, "placed": [{"node": n, "rack": "A01", "u": 1} for n in ("leaf-1", "leaf-2")]}, "overlap"),
@@ -210,6 +212,6 @@ def test_a_quote_lacks_what_was_taken_out_of_it(tmp_path):
     (tmp_path / "part.csv").write_text("\n".join(lines[:missing] + lines[missing + 1 :]))
     (difference,), notes = check_quote(bill, read_quote(tmp_path / "part.csv"))
     assert difference.offered == 0 and difference.needed > 0 and "twin-port" in difference.text and not notes
-    with pytest.raises(InputError, match="no row has a number"):
+    with pytest.raises(InputError, match="no row has a quantity"):
         (tmp_path / "none.csv").write_text("a,b\nc,d\n")
         read_quote(tmp_path / "none.csv")

@@ -111,6 +111,8 @@ def test_impossible_demands_are_one_line():
         Demand(0)
     with pytest.raises(InputError, match="oversubscription"):
         Demand(4, oversubscription=0.5)
+    with pytest.raises(InputError, match="at most 60 host ports per uplink"):
+        Demand(4, oversubscription=300)
     with pytest.raises(InputError, match="no design for"):
         candidates(Demand(100_000, 1, radix=8))
     with pytest.raises(InputError, match=r"100 do not fit; 3 levels of 5-port switches hold 20") as odd:

@@ -90,9 +90,9 @@ def test_d_mod_k_is_an_engine_of_the_manager(site):
     [
         ("import nothing_of_this_name", "e", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("raise SystemExit('bye')", "e", "SystemExit: bye"),
-        ("route = 3", "e", "it is not a function"),
+        ("route = 3", "e", "the engine is not a function"),
         ("route = print", "ftree", "softib has a routing engine of this name"),
-        ("route = print", "a,b", "its name has a comma or a space"),
+        ("route = print", "a,b", "the engine's name has a comma or a space"),
         ("x = 1", "e", "AttributeError"),
     ],
 )

@@ -623,7 +623,7 @@ def test_a_tenant_adds_no_port_before_the_managers_is_known(ask, service, accoun
     assert made[0] == 200
     body = {"pkey": made[1]["pkey"], "guids": [GUID]}
     status, document = ask("POST", "/ufmRest/resources/pkeys", body, accounts["red"])
-    assert status == 503 and "send it again" in document["error"]
+    assert status == 503 and "send the request again" in document["error"]
     monkeypatch.undo()
     assert ask("POST", "/ufmRest/resources/pkeys", body, accounts["red"]) == (200, {})
 

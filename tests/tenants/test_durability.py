@@ -323,7 +323,7 @@ def test_a_database_of_a_newer_softib_is_refused_in_one_line(tmp_path):
     TenantService(tmp_path, nowhere, None).close()
     with sqlite3.connect(tmp_path / FILE) as db:
         db.execute("UPDATE alembic_version SET version_num = 'from-the-future'")
-    with pytest.raises(InputError, match="a newer softib wrote it"):
+    with pytest.raises(InputError, match="is of a newer softib"):
         TenantService(tmp_path, nowhere, None)
 
 

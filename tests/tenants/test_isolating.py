@@ -127,7 +127,7 @@ def test_a_port_is_isolated_reset_and_brought_back(fabric, served, switches):
     ], "the log names each act"
     for *_, number in acts:
         status, answer = served.ask("POST", f"/tenants/v1/revisions/{number}/undo")
-        assert status == 409 and answer["error"].startswith(f"revision {number} is an act on ports ("), answer
+        assert status == 409 and answer["error"].startswith(f"revision {number} is an action on ports ("), answer
 
 
 def test_what_cannot_be_done_changes_nothing(fabric, served):

@@ -235,7 +235,7 @@ def _runtime_of(pid: str) -> str:
         (("--connected", "--", "true"), "--connected is a mode of the network of a node; add --net"),
         (
             ("--net", "--connected", "--node", A, "--", "true"),
-            "its network is in datagram mode; end its programs, or leave out --connected",
+            "the network of this node already runs in datagram mode; end its programs, or leave out --connected",
         ),
         (
             ("--net", "--pcap", "/no/such/folder/x.pcap", "--", "true"),
@@ -243,7 +243,7 @@ def _runtime_of(pid: str) -> str:
         ),
         (
             ("--net", "--node", "leaf-1", "--", "true"),
-            "leaf-1[0]: a switch has no queue pairs for IP; use a host with --net",
+            "leaf-1[0]: --net needs queue pairs, which a switch does not have; use a host",
         ),
         (("--net", "--node", "host-0099", "--", "true"), "no node named 'host-0099'"),
     ),

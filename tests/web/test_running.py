@@ -161,7 +161,7 @@ def test_what_cannot_be_served_is_one_line(softib):
             (("--history", str(softib.folder / "none")), "not a directory"),
             (
                 ("--history", str(nothing)),
-                "no history in it" if importlib.util.find_spec("duckdb") else "needs pyarrow and duckdb",
+                "contains no history" if importlib.util.find_spec("duckdb") else "needs pyarrow and duckdb",
             ),
             (("--jobs", str(jobs)), "job train has no hosts"),
             (("--every", "0"), "--every: 0.0 is out of range; use 0.2 to 3600"),

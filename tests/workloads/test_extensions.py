@@ -98,7 +98,7 @@ def test_a_pattern_of_a_package_is_an_option_of_files_and_data(site):
         ("import nothing_of_this_name", "p", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("raise SystemExit('bye')", "p", "SystemExit: bye"),
         ("raise RuntimeError('two\\nlines')", "p", "RuntimeError: two lines"),
-        ("P = 3", "p", "it is not a softib.workloads.pattern.Pattern"),
+        ("P = 3", "p", "the entry point is not a softib.workloads.pattern.Pattern"),
         (GOOD.format(name="q", made=MADE), "p", "its job needs a field pattern: Literal['p'] = 'p'"),
         (GOOD.format(name="incast", made=MADE), "incast", "softib has a workload pattern of this name"),
         ("x = 1", "p", "AttributeError"),

@@ -164,7 +164,7 @@ def test_every_pattern_runs_on_a_real_tree(pattern, tree):
         ("shift:1MB,k=16", "send to itself"),
         ("shift:1MB,start=10", "use for example 10us"),
         ("shift:1MB,sl=16", "must be at most 15"),
-        ("incast:1MB,senders=16", "there are 15 others"),
+        ("incast:1MB,senders=16", "there are only 15 others"),
         ("incast:1MB,target=node-7", "did you mean node-07"),
         ("permutation:1MB,hosts=0-16", "the fabric has 16 hosts"),
         ("permutation:1MB,hosts=3", "at least two"),

@@ -183,9 +183,9 @@ def test_a_sweep_knows_other_traffic_by_its_values(tree, tmp_path):
 @pytest.mark.parametrize(
     "given, says",
     [
-        (5, "int is no traffic; traffic is"),
-        (None, "NoneType is no traffic"),
-        (object(), "object is no traffic"),
+        (5, "int is not traffic; traffic is"),
+        (None, "NoneType is not traffic"),
+        (object(), "object is not traffic"),
         ([], "traffic"),
         ({}, ("no flow")),
         ({(A, "host-99"): 1}, r"no host 'host-99'; hosts are for example host-0001"),
@@ -196,7 +196,7 @@ def test_a_sweep_knows_other_traffic_by_its_values(tree, tmp_path):
         ({(A, 8): 1}, ("no host 8; the fabric has 8")),
         ({A: 1}, "is not a flow"),
         (square(-1), r"traffic\[0, 7\]: -1"),
-        (np.zeros((3, 3)), "3 by 3 for 8 host ports"),
+        (np.zeros((3, 3)), "the array is 3 by 3, but the fabric has 8 host ports"),
         (np.zeros((3, 4)), (r"shape \(3, 4\)")),
         ([(A, B)], "2 values"),
         ({"jobs": 5}, "must be a list"),

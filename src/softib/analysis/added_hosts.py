@@ -20,6 +20,7 @@ from softib.components import components
 from softib.diags.structure.recognise import Structure, recognise
 from softib.errors import InputError
 from softib.fabric.model import Fabric
+from softib.iba.constants import LID_UCAST_MAX
 from softib.plural import counted
 
 __all__ = ["Addition", "add_hosts"]
@@ -51,10 +52,6 @@ class _Leaf:
     up: int
     rail: int
 
-    def takes(self, ratio: float) -> bool:
-        """Return whether the leaf has room for one more host."""
-        return bool(self.free) and (self.up == 0 or self.down + 1 <= self.up * ratio + 1e-9)
-
 
 def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Addition:
     """Add ``hosts`` with ``adapters`` ports each (default: one port per rail of the fabric, otherwise one).
@@ -73,6 +70,12 @@ def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Additi
         raise InputError("no switch has hosts, so softib cannot place new ones; use a fabric with hosts")
     ratio = max([leaf.down / leaf.up for leaf in leaves if leaf.up], default=math.inf)
     ratio = max(1.0, ratio)
+    lids = len(fabric.end_ports()) + hosts * each
+    if lids > LID_UCAST_MAX:
+        raise InputError(
+            f"{counted(hosts, 'host')} more need {lids:,} LIDs with the present fabric; a subnet has {LID_UCAST_MAX:,} "
+            "(IBA 4.1.3). Plan several subnets"
+        )
     addition = Addition(hosts, each)
     names = _new_names(fabric, hosts)
     placed = _fill(leaves, names, each, structure.rails, ratio, addition)
@@ -113,19 +116,19 @@ def _new_names(fabric: Fabric, hosts: int) -> list[str]:
 def _fill(leaves: list[_Leaf], names: list[str], each: int, rails: int, ratio: float, addition: Addition) -> int:
     """Put hosts on free ports; return how many were placed. With rails, adapter r of a host goes to a leaf of rail r,
     and one group of leaves (one per rail) is filled after another. Otherwise all adapters of a host go to one leaf."""
-    placed = 0
-    for name in names:
-        if rails > 1:
-            units = [[leaf for leaf in leaves if leaf.rail == r and leaf.takes(ratio)] for r in range(each)]
-            chosen = [place[0] for place in units if place]
-        else:
-            room = next((leaf for leaf in leaves if _room(leaf, ratio) >= each), None)
-            chosen = [] if room is None else [room] * each
-        if len(chosen) < each:
-            break
-        _plug(name, chosen, addition)
-        placed += 1
-    return placed
+    groups = [[leaf for leaf in leaves if leaf.rail == r] for r in range(each)] if rails > 1 else [leaves]
+    need = 1 if rails > 1 else each
+    waiting = [iter(group) for group in groups]
+    current = [next(group, None) for group in waiting]
+    for placed, name in enumerate(names):
+        for r, group in enumerate(waiting):  # a leaf that is too full for one host is too full for the next
+            while (leaf := current[r]) is not None and _room(leaf, ratio) < need:
+                current[r] = next(group, None)
+        chosen = [leaf for leaf in current if leaf is not None]
+        if len(chosen) < len(groups):
+            return placed
+        _plug(name, chosen if rails > 1 else chosen * each, addition)
+    return len(names)
 
 
 def _room(leaf: _Leaf, ratio: float) -> int:
@@ -155,6 +158,11 @@ def _new_leaves(
     each, rails = addition.adapters, structure.rails
     count = -(-len(names) // slots) * each if rails > 1 else -(-len(names) // (slots // each))
     first = len(leaves)
+    if structure.levels == 2 and first + count > radix:
+        raise InputError(
+            f"{counted(first + count, 'leaf', 'leaves')} need another tier, since a switch above has {radix} ports: "
+            "use softib plan design for the whole size"
+        )
     for k in range(count):
         name = f"new-leaf-{k + 1}"
         addition.leaves.append(name)

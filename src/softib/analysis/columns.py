@@ -10,7 +10,7 @@ from softib.fabric.columns import CableMedium
 from softib.fabric.counters import COUNTER_NAMES
 from softib.fabric.model import Fabric
 from softib.fabric.power_up import active_speed_codes
-from softib.foreign_text import NAME, shown
+from softib.foreign_text import field_text
 from softib.iba.constants import NodeType, PhysState, PortState
 from softib.iba.rates import LANES_BY_BIT, SPEED_BY_CODE, data_gbps
 from softib.iba.smp import PortInfo
@@ -32,7 +32,7 @@ def nodes(f: Fabric) -> dict[str, Any]:
         "vendor_id": f.vendor_id.astype(np.int64),
         "device_id": f.device_id.astype(np.int64),
         "firmware": [".".join(map(str, row)) if any(row) else None for row in f.node_firmware.tolist()],
-        "psid": [_text(row) or None for row in f.node_psid],
+        "psid": [field_text(row) or None for row in f.node_psid],
     }
 
 
@@ -116,7 +116,3 @@ def _place(f: Fabric, rows: np.ndarray, names: np.ndarray) -> list[str]:
 
 def _hex(guids: np.ndarray) -> list[str]:
     return [f"{g:#018x}" for g in guids.tolist()]
-
-
-def _text(row: Any) -> str:
-    return shown(bytes(row).split(b"\0")[0].decode("utf-8", "replace"), NAME)

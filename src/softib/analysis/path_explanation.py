@@ -4,7 +4,7 @@ alternatives."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -151,39 +151,49 @@ def explain_routed(tables: Routed, a: str, b: str) -> Explanation:
     tables = next((o for o in every if o.fabric.lid[ends.a]), tables)
     f = tables.fabric
     engine = tables.part.tables
-    sl, source, refused = _stated_sl(tables, ends.a, ends.b)
-    explained = explain(f, ends, engine, sl, source)
+    stated = _stated_sl(tables, ends.a, ends.b)
+    explained = explain(f, ends, engine, stated.sl, stated.source)
     explained.dlid = max(ends.lids(o.fabric)[1] for o in every)
-    if refused and not explained.ended:
-        explained.ended = refused
+    if stated.refused and not explained.ended:
+        explained.ended = stated.refused
     return explained
 
 
-def _stated_sl(tables: Routed, a: int, b: int) -> tuple[int, str, str]:
-    """Return the SL, its source, and why there is no path record (empty if there is one)."""
+class _StatedSl(NamedTuple):
+    """The SL of a path."""
+
+    sl: int
+    source: str
+    """Where the SL comes from, for people."""
+    refused: str = ""
+    """Why there is no path record."""
+
+
+def _stated_sl(tables: Routed, a: int, b: int) -> _StatedSl:
+    """Return the SL that the subnet administration states for the path between two ports."""
     from softib.scenario.sa_requests import NO_RECORD, path_record_sls
 
     f, ports = tables.fabric, (np.array([a]), np.array([b]))
     without = [f.port_name(port) for port in dict.fromkeys((a, b)) if not f.lid[port]]
     if without:
-        return 0, f"assumed: {' and '.join(without)} {plural(len(without), 'has', 'have')} no LID", ""
+        return _StatedSl(0, f"assumed: {' and '.join(without)} {plural(len(without), 'has', 'have')} no LID")
     if tables.subnet is not None:
         sl, source = int(path_record_sls(tables.subnet, *ports)[0]), "stated by softib's subnet administration"
     elif tables.ask_sls is not None:
         try:
             sl, source = int(tables.ask_sls(f.lid[ports[0]], f.lid[ports[1]])[0]), "stated by the subnet administration"
         except SoftibError as error:
-            return 0, f"assumed: {error}", ""
+            return _StatedSl(0, f"assumed: {error}")
     else:
-        return 0, "assumed: tables from a file state no SL", ""
+        return _StatedSl(0, "assumed: tables from a file state no SL")
     if sl == NO_RECORD:
-        return (
+        return _StatedSl(
             0,
             source,
             "the subnet administration has no path record: the ports share no partition with a full member, or "
             "there is no route",
         )
-    return sl, source, ""
+    return _StatedSl(sl, source)
 
 
 def _walk(

@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.analysis.endpoints import Endpoints, endpoints_of
 from softib.diags.capacity import bisection as structural
-from softib.fabric.end_ports import port_gbps
+from softib.fabric.end_ports import assumed_gbps
 from softib.fabric.model import Fabric
 from softib.result import HIDDEN, Result, also, key
 from softib.routing.graph import SwitchGraph
@@ -220,9 +220,7 @@ def _pairs(name: str, description: str, bisection: static.Bisection, samples: in
 def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, rows: np.ndarray) -> Network:
     """Return the channels between the ends ``rows`` of ``graph``, with the rates of the fabric's links; a link without
     a recorded rate counts as the slowest known link."""
-    gbps = port_gbps(fabric)
-    recorded = gbps[gbps > 0]
-    gbps = np.where(gbps > 0, gbps, recorded.min() if len(recorded) else 1.0)
+    gbps = assumed_gbps(fabric)
     owner = graph.link_switch
     link = gbps[fabric.node_base[graph.switch_node[owner]] + graph.out_port]
     end = gbps[fabric.node_base[graph.end_node] + graph.end_portnum]

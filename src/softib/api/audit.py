@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from softib.api.findings import severity_named
+from softib.api.findings import FindingRows
 from softib.api.progress import Steps, unwatched
-from softib.api.table import Rows
 from softib.diags.finding import Finding
 from softib.errors import InputError
 from softib.result import Result
@@ -41,12 +40,10 @@ class AuditResult(Result):
     """With ``rehearse``: the attacks on the twin, in the order in which they ran."""
 
 
-class Audit(Rows[Finding]):
+class Audit(FindingRows):
     """Findings of an audit, worst first. ``unjudged``: data that could not be read, and was therefore not audited,
     one line each. ``attempts``: attacks on the twin, each an :class:`~softib.tenants.attacks.stage.Attempt`. ``good``:
     there is no warning or error, all data could be read, and no attack succeeded."""
-
-    row, by = Finding, "severity"
 
     def __init__(self, result: AuditResult, rows: Iterable[Finding] | None = None):
         self._result = result
@@ -68,16 +65,6 @@ class Audit(Rows[Finding]):
         ``softib audit``)."""
         stopped = all(a.outcome in ("stopped", "not needed") for a in self.attempts)
         return not self.at_least("warning") and not self.unjudged and stopped
-
-    def at_least(self, severity: str) -> Audit:
-        """Return findings of ``info``, ``warning`` or ``error`` and worse. Raises
-        :class:`UnknownName`."""
-        least = severity_named(severity)
-        return self._with([f for f in self.rows if f.severity >= least])
-
-    def of(self, *codes: str) -> Audit:
-        """Return findings with these codes."""
-        return self._with([f for f in self.rows if f.code in codes])
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``softib audit --json``."""

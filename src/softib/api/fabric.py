@@ -115,7 +115,7 @@ class Fabric(Suggests):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Wall time of reading the source."""
+        """Wall time of each step of reading the source, in seconds."""
         return dict(self._seconds)
 
     @property

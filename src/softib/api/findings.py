@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from softib.api.table import Rows
 from softib.diags.finding import Finding
@@ -16,15 +16,35 @@ if TYPE_CHECKING:
     from softib.api.graph import Drawing
     from softib.fabric.formats.base import Problem
 
-__all__ = ["Findings", "checked_codes", "severity_named"]
+__all__ = ["FindingRows", "Findings", "checked_codes", "severity_named"]
 
 
-class Findings(Rows[Finding]):
+class FindingRows(Rows[Finding]):
+    """Findings, worst first. Filters return new objects."""
+
+    row, by = Finding, "severity"
+
+    def at_least(self, severity: str) -> Self:
+        """Return findings of ``info``, ``warning`` or ``error`` and worse. Raises
+        :class:`UnknownName`."""
+        least = severity_named(severity)
+        return self._with([f for f in self.rows if f.severity >= least])
+
+    def of(self, *codes: str) -> Self:
+        """Return findings with these codes. Raises :class:`UnknownName` for an unknown code."""
+        checked_codes(codes)
+        return self._with([f for f in self.rows if f.code in codes])
+
+    def without(self, *codes: str) -> Self:
+        """Return findings without these codes. Raises :class:`UnknownName` for an unknown code."""
+        checked_codes(codes)
+        return self._with([f for f in self.rows if f.code not in codes])
+
+
+class Findings(FindingRows):
     """Findings of a check, worst first; empty if there are none. Each has ``code``, ``severity``,
     ``where``, ``message``, ``evidence`` and ``advice``. Filters return new objects.
     """
-
-    row, by = Finding, "severity"
 
     def __init__(self, report: model.Report, rows: Iterable[Finding] | None = None):
         self._report = report
@@ -44,22 +64,6 @@ class Findings(Rows[Finding]):
     def notes(self) -> tuple[str, ...]:
         """Steps that were skipped, with the reason, and the number of findings that a baseline hides."""
         return tuple(self._report.notes)
-
-    def at_least(self, severity: str) -> Findings:
-        """Return findings of ``info``, ``warning`` or ``error`` and worse. Raises
-        :class:`UnknownName`."""
-        least = severity_named(severity)
-        return self._with([f for f in self.rows if f.severity >= least])
-
-    def of(self, *codes: str) -> Findings:
-        """Return findings with these codes. Raises :class:`UnknownName` for an unknown code."""
-        checked_codes(codes)
-        return self._with([f for f in self.rows if f.code in codes])
-
-    def without(self, *codes: str) -> Findings:
-        """Return findings without these codes. Raises :class:`UnknownName` for an unknown code."""
-        checked_codes(codes)
-        return self._with([f for f in self.rows if f.code not in codes])
 
     def new_since(self, baseline: str | os.PathLike[str]) -> Findings:
         """Return the findings that are not in the file ``baseline``, which :meth:`save_baseline` wrote. A note states

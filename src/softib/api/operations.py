@@ -192,8 +192,8 @@ def check(
 def predict(source: Source, *, engine: str | None = None, seed: int = 0, traffic: Any = None) -> Prediction:
     """Predict traffic on the fabric, routed by ``engine`` (default: as in :func:`route`): effective
     bisection bandwidth, shifts, all-to-all, incast, and your own ``traffic`` (as in :func:`report`;
-    result in :attr:`Prediction.traffic`). Raises :class:`InputError` for fewer than two hosts, or
-    for traffic that does not match the hosts."""
+    result in :attr:`Prediction.traffic`). ``seed`` chooses the random pairs. Raises
+    :class:`InputError` for fewer than two hosts, or for traffic that does not match the hosts."""
     from softib.errors import InputError
 
     whole = report(source, engine=engine, seed=seed, traffic=traffic)
@@ -217,7 +217,8 @@ def report(
     """Run bring-up, proof, checks and prediction, and return all results. ``traffic``, if given, is also
     predicted: the path of a traffic matrix, ``{(source, destination): bytes}``, ``{source:
     {destination: bytes}}``, rows of these three, a DataFrame of pandas or polars, or a square array
-    over all hosts; or any other workload of :func:`simulate`, whose messages become a traffic matrix."""
+    over all hosts; or any other workload of :func:`simulate`, whose messages become a traffic matrix. ``seed``
+    chooses the random pairs of the prediction. Raises the errors of :func:`load`, :func:`check` and :func:`predict`."""
     from softib.analysis.pipeline import build
 
     path = None if lfts is None else os.fspath(lfts)

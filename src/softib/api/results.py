@@ -193,7 +193,7 @@ class Report(Suggests):
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Wall time of each step."""
+        """Wall time of each step, in seconds."""
         return dict(self._found.seconds)
 
     def to_json(self) -> dict[str, Any]:

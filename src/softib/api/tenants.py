@@ -73,7 +73,8 @@ def serve_tenants(
     notice: Notice = warn,
 ) -> None:
     """Serve the running fabric ``source``, or the subnet of ``umad:DEVICE``, like :func:`serve`,
-    and let clients change its partitions under ``/ufmRest`` and ``/tenants/v1``.
+    and let clients change its partitions under ``/ufmRest`` and ``/tenants/v1``. ``every``: seconds
+    between two readings of the counters.
 
     At the first start an account ``admin`` is created; its password is in the file
     ``admin-password`` in the folder of ``tenants``. Raises :class:`InputError` if nothing can be

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Literal
 
@@ -123,6 +123,12 @@ def each_or_one(
         {**(evidence or {}), count: len(several), "each": each},
         severity=severity,
     )
+
+
+def with_also(lead: Finding, also: Finding) -> Finding:
+    """Return ``lead`` with ``also``, another effect of the same fault, in its evidence."""
+    record = {"code": also.code, "message": also.message, "evidence": also.evidence}
+    return replace(lead, evidence={**lead.evidence, "also": [*lead.evidence.get("also", ()), record]})
 
 
 def finding(

@@ -42,7 +42,6 @@ def source_reports(c: Context) -> Iterator[Finding]:
 
 
 def _place(c: Context, r: Any) -> Location | None:
-    view = c.view
-    if r.node is None or not 0 <= r.node < len(view.names):
+    if r.node is None or not 0 <= r.node < len(c.view.names):
         return None
-    return Location(view.names[r.node], int(view.fabric.node_guid[r.node]), r.portnum, view.display_names[r.node])
+    return c.view.location_on(r.node, r.portnum)

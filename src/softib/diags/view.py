@@ -31,6 +31,7 @@ __all__ = [
     "components",
     "gbps_text",
     "host_descriptions",
+    "port_location",
 ]
 
 
@@ -38,6 +39,12 @@ SAME = 0.9
 """Minimum share of the hosts of a kind that must have the same number of adapters."""
 MIN_HOSTS = 5
 _NUMBER = re.compile(r"\d+")
+
+
+def port_location(fabric: Fabric, port: int) -> Location:
+    """Return the location of a port row without a :class:`FabricView`, which tells nodes with the same name apart."""
+    node = int(fabric.port_node[port])
+    return Location(fabric.node_name(node), int(fabric.node_guid[node]), int(fabric.port_num[port]))
 
 
 @dataclass(frozen=True)
@@ -158,17 +165,17 @@ class FabricView:
 
     def location(self, port: int) -> Location:
         """Return the location of a port row."""
-        node = int(self.fabric.port_node[port])
-        return Location(
-            self.names[node],
-            int(self.fabric.node_guid[node]),
-            int(self.fabric.port_num[port]),
-            self.display_names[node],
-        )
+        return self.location_on(int(self.fabric.port_node[port]), int(self.fabric.port_num[port]))
 
     def node_location(self, node: int) -> Location:
         """Return the location of a node as a whole."""
-        return Location(self.names[int(node)], int(self.fabric.node_guid[node]), None, self.display_names[int(node)])
+        return self.location_on(node, None)
+
+    def location_on(self, node: int, portnum: int | None) -> Location:
+        """Return the location of port ``portnum`` of ``node``, also if the node has no port of this number; None: the
+        node as a whole."""
+        node = int(node)
+        return Location(self.names[node], int(self.fabric.node_guid[node]), portnum, self.display_names[node])
 
     def link_name(self, a: int, b: int) -> str:
         """Return the name of the link between two port rows, for example ``leaf-3[40] ↔ spine-2[3]``."""

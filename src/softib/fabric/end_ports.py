@@ -11,7 +11,7 @@ from softib.iba.constants import PortState
 from softib.iba.lids import may_stand
 from softib.iba.smp import SwitchInfo
 
-__all__ = ["common_lmc", "end_ports", "port_gbps", "unmanaged_ends", "valid_lids"]
+__all__ = ["assumed_gbps", "common_lmc", "end_ports", "port_gbps", "unmanaged_ends", "valid_lids"]
 
 
 def valid_lids(fabric: Fabric) -> tuple[np.ndarray, np.ndarray]:
@@ -79,3 +79,11 @@ def port_gbps(fabric: Fabric, ports: np.ndarray | slice = slice(None)) -> np.nda
     width = lanes[PortInfo.link_width_active.get(info)]
     speed = active_speed_codes(info, fabric.port_mlnx_speed[ports])
     return np.asarray(np.where(fabric.linked[ports], data_gbps(speed, width), 0.0))
+
+
+def assumed_gbps(fabric: Fabric) -> np.ndarray:
+    """Return :func:`port_gbps` of all ports, with the rate of the slowest known link (1 Gb/s if none is known) for
+    ports without a recorded rate."""
+    gbps = port_gbps(fabric)
+    recorded = gbps[gbps > 0]
+    return np.where(gbps > 0, gbps, recorded.min() if len(recorded) else 1.0)

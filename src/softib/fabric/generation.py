@@ -31,7 +31,7 @@ def main_generation(fabric: Fabric) -> str:
     on_ca = ~fabric.is_switch[fabric.port_node] & fabric.linked
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[on_ca]
     if not (codes > 0).any():
-        raise InputError(f"{fabric.name or 'the fabric'}: no adapter has a link of known speed")
+        raise InputError(f"{fabric.name or 'the fabric'}: no adapter has a link of known speed; name the generation")
     return SPEED_BY_CODE[int(np.bincount(codes[codes > 0]).argmax())].name
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from softib.fabric.columns import COLUMNS, LAZY_COLUMNS, Sizes
-from softib.foreign_text import NAME, shown
+from softib.foreign_text import field_text
 from softib.iba.constants import NodeType
 from softib.iba.devices import is_host
 from softib.iba.smp import PortInfo
@@ -200,8 +200,7 @@ class Fabric:
 
     def node_name(self, node: int) -> str:
         """Return the NodeDescription as text, or the GUID if the description is empty."""
-        raw = bytes(self.node_desc[node]).split(b"\0")[0].decode("utf-8", "replace")
-        return shown(raw, NAME) or f"{int(self.node_guid[node]):#018x}"
+        return field_text(self.node_desc[node]) or f"{int(self.node_guid[node]):#018x}"
 
     def node_names(self) -> list[str]:
         """Return :meth:`node_name` of every node."""
@@ -211,7 +210,7 @@ class Fabric:
         if together.count("\n") == len(raw) - 1 and together.replace("\n", "").isprintable():
             names = together.split("\n")
         else:
-            names = [shown(text.split(b"\0", 1)[0].decode("utf-8", "replace"), NAME) for text in raw]
+            names = [field_text(text) for text in raw]
         return [name or f"{guid:#018x}" for name, guid in zip(names, self.node_guid.tolist(), strict=True)]
 
     def port_name(self, port: int) -> str:

@@ -121,7 +121,7 @@ def port_on(fabric: Fabric, node: int, portnum: int | None = None) -> int:
     Raises :class:`InputError` if the node or port does not exist.
     """
     if not 0 <= node < fabric.sizes.nodes:
-        raise InputError(f"no node {node}; this fabric has nodes 0 to {fabric.sizes.nodes - 1}")
+        raise InputError(f"node {node} does not exist; this fabric has nodes 0 to {fabric.sizes.nodes - 1}")
     name, last = fabric.node_name(node), int(fabric.node_nports[node])
     if fabric.is_switch[node]:
         if portnum:
@@ -226,7 +226,9 @@ class NodeFinder:
         f = self.fabric
         some = ", ".join(f"{f.node_name(row)!r} {int(f.node_guid[row]):#018x}" for row in rows[:SHOWN])
         rest = ", …" if len(rows) > SHOWN else ""
-        return InputError(f"{name!r} means {counted(len(rows), 'node')} ({some}{rest}); use a whole name, or a GUID")
+        return InputError(
+            f"{name!r} matches {counted(len(rows), 'node')} ({some}{rest}); use a complete name, or a GUID"
+        )
 
     def port(self, place: str) -> int:
         """Return the row of the port ``place``. ``place`` is empty (the default host), a PortGUID,

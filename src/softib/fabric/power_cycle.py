@@ -35,7 +35,7 @@ def set_data_vls(fabric: Fabric, count: int) -> None:
     """
     code = CODE_OF_DATA_VLS.get(count)
     if code is None:
-        raise InputError(f"{count} data VLs: a port has 1, 2, 4, 8 or 15")
+        raise InputError(f"{count} data VLs are not possible; use 1, 2, 4, 8 or 15")
     P, info = PortInfo, fabric.port_info
     ports = np.flatnonzero(~(fabric.is_switch[fabric.port_node] & (fabric.port_num == 0)))
     image = info[ports]

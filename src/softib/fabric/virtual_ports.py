@@ -57,7 +57,9 @@ def give_virtual_ports(fabric: Fabric, functions: np.ndarray, lid_required: np.n
     Raises :class:`InputError` for more than :data:`MOST_FUNCTIONS` functions.
     """
     if int(functions.max(initial=0)) > MOST_FUNCTIONS:
-        raise InputError(f"{int(functions.max())} virtual functions on a port; the maximum is {MOST_FUNCTIONS}")
+        raise InputError(
+            f"{int(functions.max())} virtual functions on a port are too many; use at most {MOST_FUNCTIONS}"
+        )
     ports = np.flatnonzero(functions)
     rows = functions[ports] + 1
     port = np.repeat(ports, rows)

@@ -99,7 +99,7 @@ def _adapter(value: Any, where: str) -> AdapterWanted:
     ports = {}
     for number, port in _map(given.get("ports"), f"{where}.ports").items():
         if not isinstance(number, int) or isinstance(number, bool):
-            raise InputError(f"{where}.ports: {shown(str(number))} is no port number; use 1, 2 …")
+            raise InputError(f"{where}.ports: {shown(str(number))} is not a port number; use 1, 2 …")
         ports[number] = _port(port, f"{where}.ports.{number}")
     number = lambda key: None if given.get(key) is None else int(_number(given[key], f"{where}.{key}"))
     return AdapterWanted(
@@ -148,7 +148,9 @@ def _number(value: Any, where: str) -> float:
 
 def _text(value: Any, where: str) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise InputError(f"{where}: put {shown(str(value))[:40]} in quotation marks, it is read as a number")
+        raise InputError(
+            f"{where}: put {shown(str(value))[:40]} in quotation marks; without them it is read as a number"
+        )
     return value
 
 

@@ -114,7 +114,7 @@ def _row(row: Any, where: str) -> MatrixRow:
         if not isinstance(value, wanted):
             raise InputError(f"{where}: {key}: use a {'text in quotation marks' if wanted is str else wanted.__name__}")
     if not row.get("fact") or not all(isinstance(v, str) for v in row.get("when", {}).values()):
-        raise InputError(f'{where}: name the fact, for example fact = "firmware"; when: texts in quotation marks')
+        raise InputError(f'{where}: add the fact, for example fact = "firmware"; when: strings in quotation marks')
     for name in (row["fact"], *row.get("when", {})):
         if not is_name(name):
             raise InputError(f"{where}: {UnknownName('fact', shown(name)[:40], NAMES)}")

@@ -35,7 +35,7 @@ def read_host(root: str | os.PathLike[str] = "/", name: str = "") -> HostFacts:
     if not folder.is_dir() and not (top / "sys").is_dir():
         folder = top
         if not any((one / "ports").is_dir() for one in _entries(top)):
-            raise InputError(f"{shown(os.fspath(root))}: neither sys/class/infiniband nor adapters in it")
+            raise InputError(f"{shown(os.fspath(root))}: contains neither sys/class/infiniband nor adapters")
     files = FileReader()
     adapters = [_adapter(files, one) for one in sorted(_entries(folder), key=_by_number)]
     kernel = files.line(top / "proc/sys/kernel/osrelease")

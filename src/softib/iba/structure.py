@@ -71,7 +71,7 @@ class Field:
         for bits, dtype in _NATIVE:
             if self.bits <= bits:
                 return dtype
-        raise TypeError(f"{self.name}: no native type of {self.bits} bits")
+        raise TypeError(f"{self.name}: there is no native type of {self.bits} bits")
 
     @property
     def mask(self) -> int:
@@ -229,6 +229,14 @@ class Structure:
             f = cls.fields[name]
             f.set(buf, _text_octets(value, f.bits // 8) if f.is_text else value)
         return buf
+
+    @classmethod
+    def mask_of(cls, *fields: Field) -> np.ndarray:
+        """Return ``uint8[size]`` in which the bits of ``fields`` are 1."""
+        mask = cls.zeros()
+        for f in fields:
+            f.set(mask, f.mask)
+        return mask
 
     @classmethod
     def named(cls) -> Iterator[Field]:

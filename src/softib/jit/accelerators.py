@@ -118,7 +118,7 @@ def _setting() -> Accelerators | None:
     if value not in NAMES:
         from softib.errors import InputError
 
-        raise InputError(f"{SETTING}={value}: it should be one of {', '.join(NAMES)}")
+        raise InputError(f"{SETTING}={value}: use one of {', '.join(NAMES)}")
     return Accelerators(*NAMES[value])
 
 
@@ -206,7 +206,7 @@ def _report(verdict: Accelerators) -> None:
     import numba
 
     print(
-        f"softib: Numba {numba.__version__}: kernels compile without {verdict.missing}: slower, with the same results "
-        f"({verdict.reason})",
+        f"softib: Numba {numba.__version__}: kernels are compiled without {verdict.missing}, so they are slower, with "
+        f"the same results ({verdict.reason})",
         file=sys.stderr,
     )

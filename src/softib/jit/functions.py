@@ -48,7 +48,7 @@ class Kernel:
     ):
         if not is_kernel_file(function.__code__.co_filename):
             raise TypeError(
-                f"{function.__qualname__}: kernels live in kernels.py, *_kernels.py or below a folder kernels/"
+                f"{function.__qualname__}: kernels must be in kernels.py, *_kernels.py or a folder kernels/"
             )
         self.python = function
         self.options, self.shared, self.steps, self.rows = options, shared, steps, rows

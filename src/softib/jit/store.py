@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from softib.errors import NO_DESCRIPTOR
 from softib.jit.interrupts import check
 from softib.jit.progress import waiting
 
@@ -111,7 +112,7 @@ class Store:
     def read(self, name: str) -> bytes | None:
         """Return the data that was passed to :meth:`write`; None if it does not exist, is
         incomplete, or belongs to another user. A read-only cache, for example in an image, is read
-        too."""
+        too. Raises OSError if this process has no descriptor left."""
         return next((data for f in _folders() if (data := self._read(f, name)) is not None), None)
 
     def holds(self, prefix: str) -> bool:
@@ -125,7 +126,9 @@ class Store:
                 if not self.trusts(folder) or not is_trusted(os.fstat(file.fileno())):
                     return None
                 data = file.read()
-        except OSError:
+        except OSError as error:
+            if error.errno in NO_DESCRIPTOR:  # the code may be there: to compile it would take minutes
+                raise
             return None
         with contextlib.suppress(OSError):  # a read-only cache is usable
             if time.time() - path.stat().st_mtime > DAY_S:
@@ -201,8 +204,8 @@ class Store:
             return
         self.given_up = True
         print(
-            f"softib: {cache_dir()}: cannot keep compiled kernels there ({error.strerror or error}); "
-            "each run compiles again (SOFTIB_CACHE_DIR names another folder)",
+            f"softib: {cache_dir()}: compiled kernels cannot be stored there ({error.strerror or error}), so each run "
+            f"compiles them again; set SOFTIB_CACHE_DIR to another folder",
             file=sys.stderr,
         )
 

@@ -23,6 +23,7 @@ from numba.core.environment import lookup_environment
 from numba.core.runtime import rtsys
 from numba.core.types import unliteral
 
+from softib.errors import NO_DESCRIPTOR
 from softib.jit import interrupts, progress
 from softib.jit.functions import UnitError
 from softib.jit.identity import reached, reached_from, store_prefix, title
@@ -70,13 +71,15 @@ def one_at_a_time(dispatcher, name, signature):
     """Look for a unit in the store; if it is missing, compile and store it. Only one process does
     this at a time, so that processes that start together compile a unit once. Numba's own lock is
     acquired first, to avoid a deadlock of two threads. Raises :class:`UnitError` if the unit could
-    not be made; the kernel has not run then."""
+    not be made, and OSError if no descriptor is left; the kernel has not run then."""
     with global_compiler_lock, STORE.alone(name), interrupts.held():
         try:
             return type(dispatcher).compile(dispatcher, signature)
         except UnitError:  # raised for a kernel that this one calls
             raise
         except Exception as error:
+            if isinstance(error, OSError) and error.errno in NO_DESCRIPTOR:
+                raise  # it is no failure of units, and no other method would work
             raise UnitError from error
 
 

@@ -30,7 +30,7 @@ class _PlainValues(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
     def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError("it refers to objects outside")
+        raise pickle.UnpicklingError("it refers to objects outside the file")
 
 
 def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
@@ -46,8 +46,8 @@ def read_dump(path: str | os.PathLike[str]) -> list[RankState] | None:
         return None
     except Exception as error:  # a foreign pickle may raise any exception
         raise UnreadableFile(
-            f"{shown_name(path)}: a pickle that is not read ({shown(str(error), 80)}); only numbers, texts, lists and "
-            f"mappings are: use the JSON dump"
+            f"{shown_name(path)}: this pickle is not read ({shown(str(error), 80)}); only numbers, strings, lists and "
+            f"mappings are read from a pickle; use the JSON dump"
         ) from None
     if not isinstance(stated, dict) or not isinstance(stated.get("entries"), list):
         return None

@@ -66,7 +66,7 @@ def read_logs(paths: Sequence[str | os.PathLike[str]]) -> JobLog:
     """Return everything that the readers find in the files. Raises :class:`UnreadableFile` for a file that cannot be
     opened, :class:`InputError` if there is no file."""
     if not paths:
-        raise InputError("no log: use at least one file, or - for standard input")
+        raise InputError("no log is given; use at least one file, or - for standard input")
     log = JobLog()
     for path in paths:
         log.files.append(shown_name(path))

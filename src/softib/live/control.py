@@ -238,7 +238,7 @@ def stop(instance: Instance) -> None:
     while instance.held():
         spent = time.monotonic() - began
         if spent > STOP_S and instance.control.exists():
-            raise PeerError(f"the daemon of {instance.name!r} was asked to stop but still runs; see 'softib status'")
+            raise PeerError(f"the daemon of {instance.name!r} did not stop in time; see 'softib status'")
         if spent > STOP_S + REMOVE_S:
             raise PeerError(
                 f"the daemon of {instance.name!r} has stopped but still removes its files in {instance.folder}; a "

@@ -276,8 +276,8 @@ class Daemon:
         there is no manager, or if a file cannot be used (the manager then continues as before)."""
         if self.manager is None or self.manager_failed:
             raise InputError(
-                f"{self.instance.name} has no internal subnet manager to sweep with; 'softib up --sm internal'  "
-                f"gives one"
+                f"{self.instance.name} has no internal subnet manager, which a sweep needs; start the fabric with "
+                f"'softib up --sm internal'"
             )
         sweeps = self.manager.sm.sweeps
         reread = self.settings.reread if reload else None
@@ -290,7 +290,10 @@ class Daemon:
         """Make the internal manager program only the partitions in the file ``path``; return False
         if that needs :meth:`sweep` with a whole file. Raises the same :class:`InputError`."""
         if self.manager is None or self.manager_failed:
-            raise InputError(f"{self.instance.name} has no internal subnet manager to program partitions with")
+            raise InputError(
+                f"{self.instance.name} has no internal subnet manager, which programs partitions; start the fabric "
+                f"with 'softib up --sm internal'"
+            )
         return self.manager.repartition(parse_changes(read_text(path, "changed partitions"), path))
 
     def stop(self) -> None:

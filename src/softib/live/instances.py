@@ -52,12 +52,14 @@ def root() -> Path:
         raise InputError(f"{path}: cannot be used for running fabrics: {os_reason(error)}") from None
     if info.st_uid != os.getuid():
         raise InputError(
-            f"{path}: belongs to {user_name(info.st_uid)}, and softib runs as {user_name(os.getuid())}; set "
-            f"XDG_RUNTIME_DIR to a "
-            "directory of this user, or run softib as the other one"
+            f"{path}: belongs to {user_name(info.st_uid)}, but softib runs as {user_name(os.getuid())}; set "
+            f"XDG_RUNTIME_DIR to a directory of this user, or run softib as {user_name(info.st_uid)}"
         )
     if not path.is_dir() or path.is_symlink() or info.st_mode & 0o077:
-        raise InputError(f"{path}: is open to other users, or not a directory; remove it, or set XDG_RUNTIME_DIR")
+        raise InputError(
+            f"{path}: is not a directory, or other users can access it; remove it, or set XDG_RUNTIME_DIR to another "
+            f"directory"
+        )
     return path
 
 

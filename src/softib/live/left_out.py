@@ -34,7 +34,7 @@ def left_out(fabric: Fabric, port: int, problems: list[str]) -> tuple[list[str],
         whole = 2 * len(nodes) >= size
         (notes if whole else faults).append(
             f"{counted(len(nodes), 'node')} {_such(f.node_name, nodes)} {plural(len(nodes), 'has', 'have')} no path to "
-            f"the subnet manager on {f.port_name(port)}: the ports stay INIT"
+            f"the subnet manager on {f.port_name(port)}, so their ports stay INIT"
             + ("; run another manager there (softib run --node N -- softib sm run)" if whole else "")
         )
     return faults, notes

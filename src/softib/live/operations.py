@@ -57,11 +57,11 @@ class Ranks:
         if node:
             names = [node] if "," not in node or self._known(node) else [n.strip() for n in node.split(",")]
             if not all(names):
-                raise InputError(f"--node {node}: an empty name between commas")
+                raise InputError(f"--node {node}: a name between the commas is empty")
             if len(names) > 1 and rank is None:
                 raise InputError(
-                    f"--node {node}: several nodes need ranks, and no launcher (mpirun, srun, torchrun) reports "
-                    "which rank this is; name one node, or start 'mpirun -np N softib run --node A,B -- CMD'"
+                    f"--node {node}: several nodes need a launcher (mpirun, srun, torchrun) that reports the rank of "
+                    f"this process; name one node, or start 'mpirun -np N softib run --node A,B -- CMD'"
                 )
             return names[(rank or 0) % len(names)], None
         return "", None if rank is None else self._host(rank)
@@ -164,7 +164,10 @@ class Operations:
         """Return an aggregation tree for ``hosts`` (names): see
         :func:`~softib.live.internal_sm.manager.job_of`."""
         if self.daemon.manager is None or self.daemon.manager_failed:
-            raise InputError(f"{self.daemon.instance.name} has no internal subnet manager, which gives trees to jobs")
+            raise InputError(
+                f"{self.daemon.instance.name} has no internal subnet manager, which assigns aggregation trees; start "
+                f"the fabric with 'softib up --sm internal'"
+            )
         hosts = request.get("hosts")
         if not isinstance(hosts, list) or not hosts:
             raise InputError("job needs hosts, a list of names")
@@ -176,7 +179,7 @@ class Operations:
         several."""
         node, portnum, rank = request.get("node") or "", request.get("port"), request.get("rank")
         if not isinstance(node, str) or not isinstance(portnum, int | None) or not isinstance(rank, int | None):
-            raise InputError("attach needs node, a text, and port and rank, numbers")
+            raise InputError("attach needs node (a string), port and rank (numbers)")
         finder, f = self.daemon.server.finder, self.daemon.fabric
         node, host = self.daemon.ranks.of(node, rank)
         if host is not None:

@@ -37,10 +37,11 @@ def _head(path: Path) -> np.void | None:
         return None
     head: np.void = np.fromfile(path, HEADER.types()["softib_record_head"], 1)[0]
     if bytes(head["magic"]) != MAGIC or head["version"] != HEADER.constant("RECORD_VERSION"):
-        raise InputError(f"{path}: not written by this version of softib")
+        raise InputError(f"{path}: the recording is of another version of softib; record again")
     if head["lost"]:
         raise InputError(
-            f"{path}: {int(head['lost']):,} events found no room; give --record a file system with more room"
+            f"{path}: {int(head['lost']):,} events were lost because the file system is full; use --record on one with "
+            f"more space"
         )
     return head
 

@@ -131,7 +131,7 @@ class SaTables:
         while True:
             left = self.until - time.monotonic()
             if left <= 0:
-                raise PeerError("the subnet administration took too long")
+                raise PeerError("the subnet administration did not answer in time")
             self.sock.settimeout(left)
             try:
                 message, fds, _, _ = socket.recv_fds(self.sock, MESSAGE_SIZE, 1)
@@ -155,7 +155,7 @@ def _records(message: bytes, record: type[Structure]) -> np.ndarray:
     if status == 0x0300:  # no record
         return np.zeros((0, record.size), np.uint8)
     if status:
-        raise PeerError(f"the subnet administration refuses with status {status:#06x}")
+        raise PeerError(f"the subnet administration rejects the request with status {status:#06x}")
     if message[3] == SaMethod.GET_RESP:
         return np.frombuffer(message[SA_DATA : SA_DATA + record.size], np.uint8).reshape(1, -1)
     step = 8 * int(SaHeader.attr_offset.get(np.frombuffer(message[:SA_DATA], np.uint8)))
@@ -215,7 +215,7 @@ def path_sls(
             before = sls[a, b]
             sls[a, b] = sl_of
             if ((before != NO_PATH) & (before != sl_of)).any() or (sls[a, b] != sl_of).any():
-                raise PeerError("one pair of ports has paths of several SLs")
+                raise PeerError("the paths between two ports have different SLs")
     if (sls[sources] == NO_PATH).all():
         raise PeerError("the subnet administration reports no path")
     return sls
@@ -239,10 +239,10 @@ def manager_of(instance: Instance, port: int | None = None) -> tuple[Attached, t
     info = fabric.port_info[here]
     lid = int(PortInfo.master_sm_lid.get(info))
     if not lid:
-        raise PeerError("no subnet manager has been there yet")
+        raise PeerError("the port has no subnet manager yet")
     is_sm = (PortInfo.cap_mask.get(fabric.port_info) & CapMask.IS_SM) > 0
     if not (is_sm & (fabric.lid == lid) & (subnet == subnet[here])).any():
-        raise PeerError(f"the subnet manager at LID {lid} has left")
+        raise PeerError(f"the subnet manager at LID {lid} is no longer there")
     master = lid, int(PortInfo.master_sm_sl.get(info))
     if here == default:
         return attach(instance), master

@@ -74,8 +74,7 @@ def _still(instance: Instance) -> tuple[Fabric, dict[str, Any]]:
             return fabric, status
         if time.monotonic() > until:
             raise PeerError(
-                f"the configuration of {instance.name!r} changes all the time; try again when its subnet manager is "
-                f"done"
+                f"the configuration of {instance.name!r} keeps changing; try again when its subnet manager has finished"
             )
         before = after
         time.sleep(PAUSE_S)

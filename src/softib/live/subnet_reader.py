@@ -206,7 +206,7 @@ class SubnetReader:
         out = linked[db.external[linked]]
         of_node = {n: out[db.port_node[out] == n] for n in np.unique(db.port_node[out]).tolist()}
         if sum(len(p) * (len(p) + 1) for p in of_node.values()) > SL2VL_MOST:
-            s.notes.append("SL2VL tables are not read: more than 50,000 Gets")
+            s.notes.append("SL2VL tables were not read, because this takes more than 50,000 Gets")
             return
         ends = linked[~db.is_switch[db.port_node[linked]]]
         pairs = [(p, i) for rows in of_node.values() for p in rows.tolist() for i in (0, *db.port_num[rows].tolist())]

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from softib.errors import InputError
+from softib.errors import NO_DESCRIPTOR, InputError
 from softib.live.admission import Admission, peer_of
 
 __all__ = [
@@ -42,7 +42,6 @@ GREETING_S = 10.0
 """Time limit for the first message of a connection."""
 MOST_VISITORS = 256
 """Most connections that have not sent a message; if there are more, the oldest is closed."""
-NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 INT = struct.calcsize("i")
 ANCILLARY_SIZE = socket.CMSG_SPACE(4 * INT)
@@ -200,7 +199,7 @@ class UnixServer:
             self._listener.close()
             if error.errno is None:  # Python has rejected the length of the address
                 raise InputError(
-                    f"{path}: longer than the path of a socket may be (107 bytes); set XDG_RUNTIME_DIR to a shorter "
+                    f"{path}: too long for a socket path (at most 107 bytes); set XDG_RUNTIME_DIR to a shorter "
                     f"directory"
                 ) from None
             raise

@@ -12,7 +12,7 @@ from softib.diags.observations import ObservedPorts
 from softib.fabric.columns import NO_TEMPERATURE, CableMedium
 from softib.fabric.formats.ibdiagnet.db_csv_columns import FEC_NAMES
 from softib.fabric.model import Fabric
-from softib.foreign_text import NAME, shown
+from softib.foreign_text import NAME, field_text, shown
 from softib.iba.smp import PortInfo
 from softib.monitor.module_levels import module_levels, module_texts
 from softib.monitor.targets import best_gbps, lanes_of, rate_gbps
@@ -54,7 +54,7 @@ def ports_of(f: Fabric, rows: np.ndarray, extra: Mapping[str, Any] | None = None
 
 def _texts(f: Fabric, rows: np.ndarray, node: np.ndarray, extra: Mapping[str, Any]) -> dict[str, np.ndarray]:
     firmware = np.array([".".join(map(str, v)) if any(v) else "" for v in f.node_firmware.tolist()], object)
-    psid = np.array([shown(bytes(v).split(b"\0")[0].decode("ascii", "replace"), NAME) for v in f.node_psid], object)
+    psid = np.array([field_text(v) for v in f.node_psid], object)
     device = np.where(psid != "", psid, np.array([str(d) if d else "" for d in f.device_id.tolist()], object))
     vendor = np.array([f"{v:#08x}" if v else "" for v in f.vendor_id.tolist()], object)
     system = np.array([f"{v:#018x}" if v else "" for v in f.sys_guid.tolist()], object)

@@ -124,7 +124,7 @@ def observations_of_files(
     if len(files) == 1 and is_telemetry(files[0]):
         return _of_one(read_snapshot(files[0], fabric, None if times_ns is None else times_ns[0]))
     if len(files) < 2:
-        raise InputError(f"{files[0] if files else 'observe'}: one file is one reading; add a second, later one")
+        raise InputError(f"{files[0] if files else 'observe'}: one file has only one reading; add a second, later file")
     if times_ns is not None and len(times_ns) != len(files):
         raise InputError(f"{len(times_ns)} times for {counted(len(files), 'file')}; use one for each")
     shots = [read_snapshot(f, fabric, None if times_ns is None else times_ns[i]) for i, f in enumerate(files)]
@@ -148,7 +148,7 @@ def _of_one(shot: Snapshot) -> ObservedFiles:
     there is none."""
     reading = shot.reading
     if not any(np.isfinite(column).any() for column in reading.level.values()):
-        raise InputError(f"{shot.file}: one file is one reading of its counters; add a second, later one")
+        raise InputError(f"{shot.file}: one file has only one reading of the counters; add a second, later file")
     when = reading.time_ns
     one = Interval(reading.guid, reading.portnum, when, when, {}, {}, reading.level)
     return ObservedFiles(observations_of(shot.ports, [one]), shot.problems)
@@ -161,14 +161,13 @@ def checked_pair(before: Snapshot, after: Snapshot) -> None:
     both = len(np.intersect1d(old, new))
     if both < COMMON * min(len(old), len(new)) or not both:
         raise InputError(
-            f"{after.file} is of another fabric than {before.file}: {both} of its {counted(len(new), 'device')} "
+            f"{after.file} and {before.file} are of different fabrics: only {both} of "
+            f"{counted(len(new), 'device')} "
             f"{plural(len(new), 'is', 'are')} in both; use two files of one fabric"
         )
     first, second = (int(s.reading.time_ns.max(initial=0)) for s in (before, after))
     if second <= first:
-        raise InputError(
-            f"{before.file} and {after.file} are of the same time ({_when(first)}); use two of different times"
-        )
+        raise InputError(f"{before.file} and {after.file} are both of {_when(first)}; use two files of different times")
 
 
 def _when(time_ns: int) -> str:
@@ -197,7 +196,8 @@ def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = No
     if not shot.reading.answered.any():
         why = f" ({shot.problems[0].reason})" if shot.problems else ""
         raise InputError(
-            f"{file}: no counters in it{why}; use ibdiagnet --pm, which writes PM_INFO, or perfquery's output"
+            f"{file}: contains no counters{why}; use the output of ibdiagnet --pm, which writes PM_INFO, or "
+            f"perfquery's output"
         )
     return shot
 
@@ -260,7 +260,7 @@ def _telemetry(file: str, fabric: str | None, time_ns: int | None) -> Snapshot:
             reading.answered[at] = True
         reading.time_ns[at] = time_ns or s.time_ns or os.stat(file).st_mtime_ns
     if not reading.answered.any():
-        raise InputError(f"{file}: no counters of a port of this fabric in it")
+        raise InputError(f"{file}: contains counters, but of no port of this fabric; use the fabric of these counters")
     reading.time_ns[~reading.answered] = 0
     return Snapshot(file, ports, reading, problems)
 

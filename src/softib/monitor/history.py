@@ -82,7 +82,7 @@ class History:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self.release()
-            raise InputError(f"{self.folder}: another process keeps its history here; use another directory") from None
+            raise InputError(f"{self.folder}: another process writes its history here; use another directory") from None
         kept = self.topologies()
         if len(kept) and not _common(ports, self.ports_of(int(kept[-1]))):
             self.release()
@@ -214,7 +214,7 @@ class History:
         files, ports = [str(p) for p in self.files()], [str(p) for p in self._stored("ports")]
         if not files or not ports:
             raise UnreadableFile(
-                f"{self.folder}: no history in it; 'softib exporter SOURCE --history {self.folder}' keeps one"
+                f"{self.folder}: contains no history; record one with 'softib exporter SOURCE --history {self.folder}'"
             )
         connection = duckdb.connect()
         try:

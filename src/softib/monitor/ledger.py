@@ -200,5 +200,5 @@ def _load(path: Path, notice: Callable[[str], None]) -> dict[str, Fault]:
         )
         return {f.key: f for f in faults}
     except (InputError, OSError, ValueError, TypeError):
-        notice(f"{path}: cannot be read; a new ledger begins")
+        notice(f"{path}: cannot be read; starting a new ledger")
         return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.foreign_text import NAME, shown
+from softib.foreign_text import field_text
 from softib.iba.vendor import mlnx as r
 from softib.iba.vendor.mlnx import ModuleInfo
 
@@ -107,4 +107,4 @@ def _signed(values: np.ndarray) -> np.ndarray:
 
 
 def _ascii(row: np.ndarray) -> str:
-    return shown(bytes(row.astype(np.uint8)).split(b"\0")[0].decode("ascii", "replace").strip(), NAME)
+    return field_text(row.astype(np.uint8)).strip()

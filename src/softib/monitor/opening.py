@@ -54,7 +54,9 @@ def memory_of(source: str) -> Path:
         return folder / f"seen-{source.removeprefix(PREFIX).replace('/', '-') or 'default'}.json"
     instance = _instance(source)
     if instance is None:
-        raise InputError(f"{source}: no running fabric of that name; use one of 'softib status', or umad:DEVICE")
+        raise InputError(
+            f"{source}: no running fabric has this name; use a fabric that 'softib status' lists, or umad:DEVICE"
+        )
     return instance.folder / "seen_ports.json"
 
 

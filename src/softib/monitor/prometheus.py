@@ -205,8 +205,8 @@ def observations_of_server(
     scrapes.refuse_too_many(url)
     if scrapes.most < 2:
         raise InputError(
-            f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s; two are needed: use "
-            f"a longer time, or let it scrape 'softib exporter'"
+            f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s, but two are needed; use a "
+            f"longer time range, or configure Prometheus to scrape 'softib exporter'"
         )
     # Cables are those at the last scrape, because the server has no present data from an exporter that has stopped.
     ports, intervals = ports_of_keys(url, scrapes.keys, scrapes.last_s), scrapes.intervals()

@@ -64,9 +64,11 @@ def answer_of(url: str, call: str, given: dict[str, str]) -> list[Series]:
         error.close()
         if where:
             raise PeerError(
-                f"{url}: the server redirects to {shown(where, NAME)}; use that address if it is right"
+                f"{url}: the server redirects to {shown(where, NAME)}; if you trust that address, use it instead"
             ) from None
-        raise PeerError(f"{url}: the server answers {error.code} {error.reason}; is it a Prometheus?") from None
+        raise PeerError(
+            f"{url}: the server answers {error.code} {error.reason}; check that it is a Prometheus server"
+        ) from None
     except (OSError, ValueError, http.client.HTTPException) as error:
         overdue = time.monotonic() >= deadline
         why = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from softib.foreign_text import NAME, shown
+from softib.foreign_text import field_text
 from softib.iba.constants import MgmtClass
 from softib.iba.smp import MadHeader
 from softib.iba.vendor import mlnx as r
@@ -40,9 +40,7 @@ def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarra
         registers[wanted[tags]] = (masks << np.array([24, 16, 8, 0])).sum(axis=1) & CAPABLE > 0
         for end, data in zip(wanted[tags].tolist(), mad[:, VENDOR_DATA:], strict=True):
             firmware[end] = _version(data)
-            psid[end] = shown(
-                bytes(GeneralInfo.psid.get(data)).split(b"\0")[0].decode("ascii", "replace").strip(), NAME
-            )
+            psid[end] = field_text(GeneralInfo.psid.get(data)).strip()
 
     attr = GeneralInfo.attr
     assert attr is not None

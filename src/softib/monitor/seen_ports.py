@@ -148,7 +148,7 @@ class SeenPorts:
             before = _load(self.path, self.notice)
             devices = {guid for guid, _ in before}
             if first and before and len(devices & present) < COMMON * min(len(devices), len(present)):
-                self.notice(f"{self.path}: is of another fabric; its contents are discarded")
+                self.notice(f"{self.path}: the memory of the exporter is of another fabric and is discarded")
                 before = {}
         expected, self._expected = self._expected, {}
         return {**expected, **before}
@@ -179,7 +179,7 @@ def forget(memory: Path, names: Sequence[str]) -> list[SeenPort]:
     :class:`UnknownName` for names that are not down."""
     present = [p for p in shard_memories(memory) if p.exists()]
     if not present:
-        raise InputError(f"{memory}: no exporter has a memory there; start 'softib exporter' first")
+        raise InputError(f"{memory}: contains no memory of an exporter; start 'softib exporter' first")
     with contextlib.ExitStack() as locks:
         for path in present:
             locks.enter_context(locked(path))
@@ -303,7 +303,7 @@ def _load(path: Path, notice: Callable[[str], None]) -> dict[Key, SeenPort]:
         )
         return {p.key: p for p in ports}
     except (InputError, OSError, ValueError, TypeError, IndexError):
-        notice(f"{path}: cannot be read; the exporter begins without a memory")
+        notice(f"{path}: cannot be read; the exporter starts with an empty memory")
         return {}
 
 

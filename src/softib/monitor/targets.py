@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.diags.observations import ObservedPorts
 from softib.fabric.power_up import active_speed_codes
-from softib.foreign_text import NAME, shown
+from softib.foreign_text import field_text
 from softib.iba.constants import PhysState
 from softib.iba.rates import LANES_BY_BIT, SPEEDS, WIDTH_BITS, data_gbps
 from softib.iba.smp import PortInfo
@@ -156,7 +156,7 @@ def port_keys(guid: np.ndarray, portnum: np.ndarray) -> np.ndarray:
 
 
 def _names(db: Database) -> list[str]:
-    return [shown(bytes(row).split(b"\0")[0].decode("utf-8", "replace").strip(), NAME) for row in db.node_desc]
+    return [field_text(row).strip() for row in db.node_desc]
 
 
 def _texts(db: Database, node: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:

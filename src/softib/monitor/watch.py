@@ -37,7 +37,9 @@ class Watch:
         """Read one round. Raises :class:`PeerError` if the fabric went down."""
         self.round = one = self.poller.round()
         if not len(one.reading):
-            raise InputError(f"{self.opened.name}: no port has both a link and a LID; does a subnet manager run?")
+            raise InputError(
+                f"{self.opened.name}: no port has both a link and a LID; check that a subnet manager is running"
+            )
         if self._before is not None:
             self.interval = between(self._before, one.reading)
             self._intervals.append(self.interval)

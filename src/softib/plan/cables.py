@@ -133,8 +133,8 @@ class Cabling:
         metres = self.layout.management_m()
         if len(metres) and metres.max() > PATCH_M[-1]:
             raise InputError(
-                f"management: {metres.max():.1f} m of path, and 1 Gb/s over copper reaches {PATCH_M[-1]:g} m; leave "
-                "room for a management switch nearer to its devices"
+                f"management: a cable needs {metres.max():.1f} m, but 1 Gb/s over copper reaches only {PATCH_M[-1]:g} "
+                f"m; leave room for a management switch nearer to its devices"
             )
         lengths, counts = np.unique(np.searchsorted(PATCH_M, metres - 1e-9), return_counts=True)
         return [(PATCH_M[i], n) for i, n in zip(lengths.tolist(), counts.tolist(), strict=True)]
@@ -186,7 +186,8 @@ def cables_of(fabric: Fabric, layout: Layout, generation: str) -> Cables:
         row = int(path.argmax())
         ends = " to ".join(fabric.node_name(int(n)) for n in links.node[row])
         raise InputError(
-            f"{ends}: {path[row]:.1f} m of path, and no cable of {generation} is longer than {longest.max():g} m; "
+            f"{ends}: the cable needs {path[row]:.1f} m, but no cable of {generation} is longer than {longest.max():g} "
+            f"m; "
             "move racks together, or use a slower generation"
         )
     reaches = np.maximum.accumulate(longest)

@@ -17,7 +17,7 @@ from softib.errors import InputError, SoftibError
 from softib.fabric.model import Fabric
 from softib.fabric.topologies.blueprint import Blueprint
 from softib.fabric.topologies.fat_tree import host_ports, shape_of
-from softib.fabric.topologies.params import default_radix
+from softib.fabric.topologies.params import MOST_RATIO, default_radix
 from softib.fabric.topologies.rail_optimized import UFM_HOSTS, UFM_PORTS
 from softib.fabric.topologies.registry import blueprint
 from softib.fabric.topologies.wiring import Wiring
@@ -58,13 +58,17 @@ class Demand:
             raise InputError(
                 f"oversubscription {self.oversubscription:g}: use 1 for a full bisection, 2 for half as many uplinks"
             )
+        if self.oversubscription > MOST_RATIO:
+            raise InputError(
+                f"oversubscription {self.oversubscription:g}: use at most {MOST_RATIO} host ports per uplink"
+            )
 
     @classmethod
     def of_gpus(cls, gpus: int, per_host: int = 8, adapters: int | None = None, **options: Any) -> Demand:
         """Return the demand of ``gpus`` GPUs, with ``per_host`` GPUs in a host and, by default, an adapter for each
-        GPU. The last host may have fewer GPUs."""
+        GPU. The last host may have fewer GPUs. Raises :class:`InputError` for a number below 1."""
         if gpus < 1 or per_host < 1:
-            raise InputError(f"{gpus} GPUs, {per_host} a host: both must be at least 1")
+            raise InputError(f"{gpus} GPUs with {per_host} per host: both numbers must be at least 1")
         return cls(-(-gpus // per_host), per_host if adapters is None else adapters, gpus=per_host, **options)
 
     @property

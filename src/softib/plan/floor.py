@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from softib.errors import InputError
 from softib.input_files import read_text
 from softib.plain_yaml import load_plain_yaml
+from softib.plan.checked import checked
 
 __all__ = ["MANAGEMENT_PORTS", "Device", "Floor", "read_floor"]
 
@@ -129,10 +130,4 @@ def read_floor(source: str | os.PathLike[str] | Mapping[str, Any]) -> Floor:
         data = load_plain_yaml(read_text(where, "floor plan"), where, "floor plan")
         if not isinstance(data, Mapping):
             raise InputError(f"{where}: a floor plan is a mapping with rows and racks")
-    try:
-        return Floor.model_validate(data)
-    except ValidationError as invalid:
-        first = invalid.errors()[0]
-        key = "".join(f"{p}: " for p in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{where}: {key}{message[:1].lower()}{message[1:]}") from None
+    return checked(Floor, data, where, "a floor plan")

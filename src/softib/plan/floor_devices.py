@@ -40,8 +40,8 @@ def devices_of(fabrics: Sequence[Fabric], floor: Floor, shared: int | None) -> F
         both = {names[n] for n in switches} & {fabric.node_name(int(n)) for n in fabric.switch_node}
         if both:
             raise InputError(
-                f"{min(both)} is a switch of two fabrics; give one of them names of its own, for example with "
-                "prefix: storage- in its topology"
+                f"{min(both)} is the name of a switch in two fabrics; rename the switches of one fabric, for example "
+                f"with prefix: storage- in its topology"
             )
         switches += (fabric.switch_node + start).tolist()
         adapters = (fabric.cas + start).tolist()

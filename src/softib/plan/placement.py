@@ -199,8 +199,8 @@ def _stand_placed(devices: FloorDevices, floor: Floor, racks: _Racks, stand: Any
         if floor.kw is not None and racks.kw[at] + device.kw > floor.kw + 1e-9:
             kw = racks.kw[at] + device.kw
             raise InputError(
-                f"placed: {entry.node} in {entry.rack}: with it the rack's devices need {kw:g} kW, and a rack has "
-                f"{floor.kw:g}; place it in another rack"
+                f"placed: {entry.node} in {entry.rack}: the devices of this rack would need {kw:g} kW, but a rack has "
+                f"{floor.kw:g} kW; place it in another rack"
             )
         racks.take(at, units, device.kw)
         stand(nodes, entry.node, device, at, entry.u, kind)

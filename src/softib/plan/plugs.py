@@ -53,7 +53,7 @@ def media_of(generation: str) -> tuple[Cable, ...]:
     media = tuple(c for c in CABLES if c.generation == generation)
     if not media:
         generations = ", ".join(dict.fromkeys(c.generation for c in CABLES))
-        raise InputError(f"no cable of {generation} has a published reach; softib knows those of {generations}")
+        raise InputError(f"the reach of cables of {generation} is not published; use one of {generations}")
     return media
 
 

@@ -11,12 +11,13 @@ from importlib import resources
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from softib.errors import InputError
 from softib.fabric.sharp_trees import inside_switches
 from softib.input_files import read_text
 from softib.plain_yaml import load_plain_yaml
+from softib.plan.checked import checked
 
 if TYPE_CHECKING:
     from softib.fabric.model import Fabric
@@ -128,14 +129,7 @@ def read_book(path: str | os.PathLike[str] | None = None) -> CostBook:
     data = load_plain_yaml(content, where, "file of prices")
     if not isinstance(data, Mapping):
         raise InputError(f"{where}: prices must be a mapping with currency, date, adapters, switch_ports and cables")
-    try:
-        return CostBook.model_validate(data)
-    except ValidationError as invalid:
-        first = invalid.errors()[0]
-        message = first["msg"].removeprefix("Value error, ")
-        raise InputError(
-            f"{where}: {'.'.join(str(p) for p in first['loc'])}: {message[:1].lower()}{message[1:]}"
-        ) from None
+    return checked(CostBook, data, where, "a cost book")
 
 
 def price_of(book: CostBook, fabric: Fabric, network: str, *, whole: bool = False) -> Price:

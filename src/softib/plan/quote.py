@@ -91,7 +91,7 @@ def read_quote(path: str | os.PathLike[str]) -> list[Line]:
             lines.append(_line(number, text, count))
     if not lines:
         raise InputError(
-            f"{os.fspath(path)}: no row has a number of pieces; give each part or description a column Quantity"
+            f"{os.fspath(path)}: no row has a quantity; add a column Quantity beside the parts or descriptions"
         )
     return lines
 

@@ -20,7 +20,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -280,12 +279,14 @@ def _run(command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[
 def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], flags: Sequence[str]) -> Path:
     cc = compiler()
     if cc is None:
-        raise RuntimeError("no C compiler; install gcc, or name one in CC")
+        raise RuntimeError("no C compiler found; install gcc, or set CC to a compiler")
     digest = _digest(sources, [cc, *FLAGS, *link, *flags])
     if to.is_file() and digest in to.read_bytes():
         return to
     to.parent.mkdir(parents=True, exist_ok=True)
     unfinished = to.with_name(f".{to.name}.{os.getpid()}")
+    from concurrent.futures import ThreadPoolExecutor  # only a compilation needs it, and logging with it
+
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         if not sources:  # zig cannot link a library without an object file
             sources = [Path(scratch, "empty.c")]

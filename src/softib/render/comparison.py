@@ -48,7 +48,7 @@ def cells(row: Network) -> tuple[str, ...]:
 def print_comparison(c: NetworkComparison, console: Console) -> None:
     """Print the figures of :class:`softib.Comparison`."""
     console.print(text(f"{c.workload} on {c.fabric or c.source}", "bold"))
-    console.print(text(f"{c.layer} layer, tables: {c.engine}, seed {c.seed}; as it is: {c.as_it_is}"))
+    console.print(text(f"{c.layer} layer, tables: {c.engine}, seed {c.seed}; unchanged network: {c.as_it_is}"))
     console.print()
     rows = [cells(row) for row in c.networks]
     columns = [k for k in range(len(WIDTHS)) if any(row[k] for row in rows)]

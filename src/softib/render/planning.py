@@ -97,7 +97,7 @@ def print_designs(d: DesignComparison, console: Console) -> None:
         if len(priced) == len(prices):
             low, high = sum(p.low for p in priced), sum(p.high for p in priced)
             console.print(text(f"the first design of both: {d.currency} {_range(low, high)}, without management"))
-        console.print(text("--save writes its fabric.yaml; plan cables and cost take it with --ancillary"))
+        console.print(text("--save writes its fabric.yaml, for --ancillary of plan cables and plan cost"))
     console.print()
     n = d.management_switches
     console.print(text(f"management: {counted(n, 'Ethernet switch')} of 48 ports for controllers and switches"))
@@ -283,7 +283,9 @@ def print_cost(c: CostSheet, console: Console) -> None:
                 for r in c.scaling
             ),
         )
-        console.print(text("network: the first design for that many GPUs, with whole switches, without energy"))
+        console.print(
+            text("network: the first design for that number of GPUs, counting complete switches, without energy")
+        )
 
 
 def _networks(networks: Sequence[NetworkPrice], currency: str, console: Console) -> None:

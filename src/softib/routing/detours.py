@@ -30,7 +30,7 @@ from softib.routing.proof.credit_loops import (
 )
 from softib.routing.proof.reach import destinations, links_of, routes_of
 from softib.routing.proof.verify_kernels import Routes
-from softib.routing.roots import pick_roots, rank_switches
+from softib.routing.roots import pick_roots, rank_switches, tree_links
 from softib.routing.tables import Distances, cas_per_switch
 from softib.routing.transition.order_kernels import put_all
 
@@ -121,16 +121,12 @@ def _tree(graph: SwitchGraph, nth: int) -> tuple[np.ndarray, np.ndarray]:
     """Return breadth-first trees as (switches by distance from the root, int32[n]; tree links in both directions,
     bool[links]). With ``nth`` = 0, each connected part has a tree, whose root is its switch with the most CAs. Values
     up to :data:`ROOTS` - 1 choose another switch with CAs as the root of a single tree."""
-    owner, leaves = graph.link_switch, np.flatnonzero(cas_per_switch(graph))
+    leaves = np.flatnonzero(cas_per_switch(graph))
     roots = (
         pick_roots(graph) if not nth or not len(leaves) else leaves[nth * len(leaves) // ROOTS :][:1].astype(np.int32)
     )
     depth = rank_switches(graph, roots)
-    up = np.flatnonzero((depth[graph.peer] < depth[owner]) & (depth[graph.peer] >= 0))
-    _, which = np.unique(owner[up], return_index=True)
-    tree = np.zeros(len(graph.peer), np.bool_)
-    tree[up[which]] = tree[graph.reverse[up[which]]] = True
-    return np.lexsort((graph.switch_guid, depth)).astype(np.int32), tree
+    return np.lexsort((graph.switch_guid, depth)).astype(np.int32), tree_links(graph, depth)
 
 
 def without_switch_loops(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray | None:

@@ -168,9 +168,9 @@ def _check(name: str, value: Any) -> None:
     """Raise :class:`InputError` for an engine that cannot be called, or whose name cannot be part
     of a list."""
     if not callable(value):
-        raise InputError("it is not a function of a graph and options")
+        raise InputError("the engine is not a function of a graph and options")
     if not name or any(c in name for c in ", \t"):
-        raise InputError("its name has a comma or a space, the separators of a list of names")
+        raise InputError("the engine's name has a comma or a space, which separate the names in a list")
 
 
 def engines() -> tuple[str, ...]:

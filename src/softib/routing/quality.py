@@ -18,6 +18,9 @@ from softib.routing.roots import heights
 
 __all__ = ["Balance", "Tier", "balance", "flows", "most_flows_of_bisections"]
 
+WORST = 5
+"""Number of links that a tier names."""
+
 
 @dataclass(frozen=True)
 class Tier:
@@ -66,9 +69,9 @@ class Balance:
         return int(np.count_nonzero(self.paths == 0))
 
 
-def balance(graph: SwitchGraph, lft: np.ndarray, worst: int = 5) -> Balance:
-    """Return loads under ``lft`` uint8[n_switches, any width], with the ``worst`` links of each
-    tier named."""
+def balance(graph: SwitchGraph, lft: np.ndarray) -> Balance:
+    """Return loads under ``lft`` uint8[n_switches, any width], with the :data:`WORST` links of
+    each tier named."""
     at = port_map(graph)
     lids, ends = destinations(graph)
     to_ca = ~graph.end_is_switch[ends]
@@ -78,7 +81,7 @@ def balance(graph: SwitchGraph, lft: np.ndarray, worst: int = 5) -> Balance:
     lft = np.ascontiguousarray(lft, np.uint8)
     count_paths(at, graph.peer, lft, lids, ends, graph.end_switch, cas, paths)
     count_destinations(at, lft, lids, dests)
-    return Balance(paths, dests, _tiers(graph, paths, worst))
+    return Balance(paths, dests, _tiers(graph, paths))
 
 
 def flows(graph: SwitchGraph, lft: np.ndarray, source: np.ndarray, dest: np.ndarray) -> np.ndarray:
@@ -107,14 +110,14 @@ def most_flows_of_bisections(graph: SwitchGraph, lft: np.ndarray, count: int, se
     return out
 
 
-def _tiers(graph: SwitchGraph, paths: np.ndarray, worst: int) -> tuple[Tier, ...]:
+def _tiers(graph: SwitchGraph, paths: np.ndarray) -> tuple[Tier, ...]:
     height = heights(graph)
     owner = graph.link_switch
     step = np.stack([height[owner], height[graph.peer]], axis=1)
     tiers = []
     for low, high in np.unique(step, axis=0):
         rows = np.flatnonzero((step == (low, high)).all(axis=1))
-        top = rows[np.argsort(-paths[rows], kind="stable")][:worst]
+        top = rows[np.argsort(-paths[rows], kind="stable")][:WORST]
         named = tuple((int(owner[e]), int(graph.out_port[e]), int(paths[e])) for e in top)
         load = paths[rows]
         tiers.append(Tier(int(low), int(high), len(rows), int(load.min()), float(load.mean()), int(load.max()), named))

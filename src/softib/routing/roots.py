@@ -20,8 +20,12 @@ __all__ = [
     "pick_roots",
     "rank_switches",
     "top_down",
+    "tree_links",
     "with_cut_tops",
 ]
+
+NAMED = 4
+"""Number of switches that a note names."""
 
 
 def given_roots(graph: SwitchGraph, guids: tuple[int, ...], notes: list[str]) -> np.ndarray:
@@ -113,15 +117,26 @@ def rank_switches(graph: SwitchGraph, roots: np.ndarray) -> np.ndarray:
     return ranks
 
 
+def tree_links(graph: SwitchGraph, depth: np.ndarray) -> np.ndarray:
+    """Return bool[links]: the links of a tree, in both directions, that joins each switch to one neighbour nearer to
+    the root. ``depth`` int[switches]: distance from the root, negative for switches that it does not reach."""
+    owner = graph.link_switch
+    up = np.flatnonzero((depth[graph.peer] < depth[owner]) & (depth[graph.peer] >= 0))
+    _, which = np.unique(owner[up], return_index=True)
+    tree = np.zeros(len(graph.peer), np.bool_)
+    tree[up[which]] = tree[graph.reverse[up[which]]] = True
+    return tree
+
+
 def top_down(graph: SwitchGraph, ranks: np.ndarray) -> np.ndarray:
     """Return switches from the top down: by rank, then by GUID."""
     return np.lexsort((graph.switch_guid, ranks)).astype(np.int32)
 
 
-def names(graph: SwitchGraph, switches: np.ndarray, most: int = 4) -> str:
-    """Return the GUIDs of at most ``most`` of ``switches`` as text."""
-    names = [f"{int(g):#018x}" for g in graph.switch_guid[switches[:most]]]
-    return ", ".join(names) + (f" and {len(switches) - most} more" if len(switches) > most else "")
+def names(graph: SwitchGraph, switches: np.ndarray) -> str:
+    """Return the GUIDs of at most :data:`NAMED` of ``switches`` as text."""
+    names = [f"{int(g):#018x}" for g in graph.switch_guid[switches[:NAMED]]]
+    return ", ".join(names) + (f" and {len(switches) - NAMED} more" if len(switches) > NAMED else "")
 
 
 def illegal_pairs(graph: SwitchGraph, d: Distances, hops: np.ndarray) -> int:

@@ -147,7 +147,9 @@ def aggregation_messages(
     n = -(-reduction.size // piece)
     a_piece = len(edges_up) + len(edges_down)
     if n * a_piece > MOST_MESSAGES:
-        raise LimitError(f"{n:,} pieces over {a_piece} edges are {n * a_piece:,} messages; at most {MOST_MESSAGES:,}")
+        raise LimitError(
+            f"{n:,} pieces over {a_piece} edges are {n * a_piece:,} messages; use at most {MOST_MESSAGES:,}"
+        )
     needs = _needs(edges_up, edges_down)
     hosts = {int(h) for h in reduction.hosts}
     src, dst = np.array(edges_up + edges_down).T
@@ -217,7 +219,7 @@ def _tree_for(fabric: Fabric, ends: np.ndarray, reduction: Reduction, load: dict
     job = job_tree(candidates, above, at, load, reduction.streaming)
     if job is None:
         raise InputError(
-            f"no {kind} aggregation tree joins these hosts; the manager makes trees with sm: aggregation: true"
+            f"no {kind} aggregation tree joins these hosts; to let the manager create trees, set sm: aggregation: true"
         )
     return next(t for t in trees if t.tree == job.tree), job
 

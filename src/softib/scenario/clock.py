@@ -51,8 +51,8 @@ class RunClock:
 
     steps: PacketSteps
 
-    def __init__(self, base_ps: int = 0):
-        self.base_ps, self.now_ps = base_ps, 0
+    def __init__(self) -> None:
+        self.base_ps = self.now_ps = 0
         self.samples: Sampler | None = None
 
     @property

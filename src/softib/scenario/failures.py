@@ -86,7 +86,6 @@ def run_failures(
     faults: Sequence[TimedFault],
     options: PacketOptions | None = None,
     settings: ManagerSettings | None = None,
-    path_sl: np.ndarray | None = None,
     progress: Progress | None = None,
 ) -> FailureRun:
     """Run ``messages`` while ``faults`` happen. The run ends when no message can make progress and
@@ -99,7 +98,7 @@ def run_failures(
     station, messages = _station(fabric, plane, clock, settings, messages)
     management = ManagementPlane(clock, plane, station, settings.times.agent_ps)
     paths = PathsInUse(fabric)
-    sl, notes = service_levels(messages, path_sl)
+    sl, notes = service_levels(messages, None)
     clock.start(PacketSteps(fabric, messages, sl, options, settings.times))
     before = fabric.counters.copy()
     _follow(paths, clock.steps, messages)

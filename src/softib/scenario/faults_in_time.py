@@ -160,5 +160,5 @@ def _row(fabric: Fabric, fault: TimedFault) -> int:
         return node
     port = port_at(fabric, fault.where)
     if fabric.port_peer[port] < 0:
-        raise InputError(f"fault {fault.kind}: no cable is in {fabric.port_name(port)}; name a port that has one")
+        raise InputError(f"fault {fault.kind}: {fabric.port_name(port)} has no cable; name a port with a cable")
     return port

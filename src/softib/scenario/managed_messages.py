@@ -48,7 +48,7 @@ def managed_messages(managed: Managed, plane: Plane, messages: Messages, layer: 
     that Ethernet does not have."""
     if network in ("roce", "tcp") and (messages.groups or messages.reductions):
         pattern = "multicast" if messages.groups else "aggregation in switches"
-        raise InputError(f"{pattern} needs InfiniBand; the simulated Ethernet has none")
+        raise InputError(f"{pattern} needs InfiniBand; the simulated Ethernet does not support it")
     messages = _with_reductions(managed, plane, messages, layer)
     if network == "tcp":
         messages = without_reads(messages)
@@ -167,7 +167,8 @@ def _with_groups(managed: Managed, plane: Plane, messages: Messages, layer: str)
         raise InputError("only the packet layer supports multicast; add --layer packet")
     if managed.subnet is None:
         raise InputError(
-            "multicast groups are made by the subnet manager, and softib's did not make these tables; give an engine"
+            "multicast needs groups of softib's subnet manager, which did not compute these tables; use an engine "
+            "instead"
         )
     return replace(messages, groups=joined_groups(managed.subnet, plane.ends, messages))
 

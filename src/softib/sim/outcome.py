@@ -47,15 +47,15 @@ class Samples:
 
 class Sampler:
     """Takes samples every ``interval_ps``, starting at 0. The interval is doubled when there are
-    ``most`` samples (an even number).
+    :data:`MOST` samples (an even number).
 
     Raises :class:`InputError` for an interval below 1 ps.
     """
 
-    def __init__(self, interval_ps: int, most: int = MOST):
+    def __init__(self, interval_ps: int):
         if interval_ps < 1:
             raise InputError(f"an interval of {interval_ps} ps between samples is too short; use at least 1 ps")
-        self.interval_ps, self.most = int(interval_ps), most
+        self.interval_ps = int(interval_ps)
         self._octets: list[np.ndarray] = []
         self._queued: list[np.ndarray] = []
         self._before: np.ndarray | None = None
@@ -69,7 +69,7 @@ class Sampler:
         """Take the sample that is due. ``octets``: bytes that each port has sent since time 0; ``blocks``: blocks of 64
         bytes that are queued, by port VL."""
         self._add(octets, blocks)
-        if len(self._octets) == self.most:
+        if len(self._octets) == MOST:
             self._join()
 
     def _add(self, octets: np.ndarray, blocks: np.ndarray | None) -> None:

@@ -240,7 +240,7 @@ def matrix_loads(network: Network, demand: Any) -> Loads:
 
 
 def effective_bisection(
-    network: Network, samples: int = SAMPLES, seed: int = 0, hosts: Any = None, halves: tuple[Any, Any] | None = None
+    network: Network, samples: int = SAMPLES, seed: int = 0, halves: tuple[Any, Any] | None = None
 ) -> Bisection:
     """Return the effective bisection bandwidth over ``samples`` random matchings (Hoefler, Schneider,
     Lumsdaine, CLUSTER 2008).
@@ -250,7 +250,7 @@ def effective_bisection(
     this measures the traffic across a given cut.
     """
     rng = np.random.default_rng(seed)
-    pool = np.arange(network.n_hosts) if hosts is None else np.asarray(hosts, np.int64)
+    pool = np.arange(network.n_hosts)
     if halves is not None:
         many = min(len(halves[0]), len(halves[1]))
         pool = np.concatenate([np.asarray(side, np.int64)[:many] for side in halves])

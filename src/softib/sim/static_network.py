@@ -64,7 +64,8 @@ def incast(hosts: np.ndarray, target: int, k: int, rng: np.random.Generator) -> 
     others = others[others != target]
     if not 1 <= k <= len(others):
         raise InputError(
-            f"an incast of {k} senders: there are {counted(len(others), 'other host')}, so 1 to {len(others)}"
+            f"an incast of {k} senders is not possible with {counted(len(others), 'other host')}; use 1 to "
+            f"{len(others)}"
         )
     return np.sort(rng.permutation(others)[:k]), np.full(k, target, np.int64)
 

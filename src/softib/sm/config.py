@@ -140,7 +140,7 @@ class SmConfig:
     def __post_init__(self) -> None:
         chain(self.engine)
         if not 0 <= self.lmc <= MAX_LMC:
-            raise InputError(f"lmc {self.lmc} is not possible; use an LMC of 0 to {MAX_LMC} (IBA 4.1.3)")
+            raise InputError(f"lmc {self.lmc} is out of range; use an LMC of 0 to {MAX_LMC} (IBA 4.1.3)")
         if self.window < 1 or self.chunk < 1:
             raise InputError("window and chunk must be at least 1")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from softib.foreign_text import NAME, shown
+from softib.foreign_text import field_text
 from softib.iba.constants import SM_SUPPORTS_EXTENDED_SPEEDS, CapMask, NodeType
 from softib.iba.devices import MELLANOX, MELLANOX_PARTS
 from softib.iba.smp import NodeInfo, PortInfo
@@ -258,8 +258,7 @@ class Database:
 
     def name(self, node: int) -> str:
         """Return NodeDescription, or the GUID."""
-        raw = bytes(self.node_desc[node]).split(b"\0")[0].decode("utf-8", "replace")
-        return shown(raw, NAME) or f"{int(self.node_guid[node]):#018x}"
+        return field_text(self.node_desc[node]) or f"{int(self.node_guid[node]):#018x}"
 
     def port_name(self, port: int) -> str:
         """Return the port's name, ``leaf-3[40]``."""

@@ -67,7 +67,7 @@ class Accounts:
         if account.role not in ROLES:
             raise InputError(f"role {account.role[:24]!r} does not exist; use {', '.join(ROLES)}")
         if (account.role == "tenant") != bool(account.tenant):
-            raise InputError("an account of role tenant has a tenant, and no other has one")
+            raise InputError("an account of role tenant needs a tenant, and accounts of other roles must not have one")
         name = account.name
         if len(password) < 8 or ":" in name or not name.isprintable() or not name.strip() or len(name) > 64:
             raise InputError(
@@ -79,7 +79,7 @@ class Accounts:
         secret = f"{b64encode(salt).decode()}${b64encode(_scrypt(password, salt)).decode()}"
         with self._lock, self.store.transaction():
             if account.tenant and not self.store.db.execute(TENANT, (account.tenant,)).fetchall():
-                raise NotThere(f"there is no tenant {account.tenant[:64]!r}; make it first")
+                raise NotThere(f"tenant {account.tenant[:64]!r} does not exist; create it first")
             before = self.store.db.execute("SELECT tenant FROM account WHERE name = ?", (name,)).fetchone()
             if before is not None and before[0] != account.tenant:
                 self._leave(name)
@@ -96,7 +96,7 @@ class Accounts:
         """
         with self._lock, self.store.transaction():
             if not self.store.db.execute("DELETE FROM account WHERE name = ?", (name,)).rowcount:
-                raise NotThere(f"there is no account {name[:64]!r}")
+                raise NotThere(f"account {name[:64]!r} does not exist")
             self.store.db.execute("DELETE FROM token WHERE name = ?", (name,))
             self._leave(name)
             self._right.clear()

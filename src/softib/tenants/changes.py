@@ -181,7 +181,7 @@ def set_qos(draft: Draft, pkey: int, qos: Qos) -> str:
 def set_everyone(draft: Draft, membership: str) -> str:
     """Set the membership (full or limited) in the default partition of all ports that it does not name."""
     if membership not in ("full", "limited"):
-        raise InputError(f"membership {membership[:24]!r} is not possible; use full or limited")
+        raise InputError(f"membership {membership[:24]!r} is not valid; use full or limited")
     draft.put(replace(_existing(draft, DEFAULT_BASE), everyone=membership))
     return f"the default partition makes ports {membership} members"
 
@@ -197,7 +197,7 @@ def put_isolated(draft: Draft, ports: Mapping[str, IsolatedPort | None], text: s
 def put_tenant(draft: Draft, tenant: Tenant) -> str:
     """Create a tenant, or change its limit and ports."""
     if not tenant.name.strip() or len(tenant.name) > 64 or not tenant.name.isprintable():
-        raise InputError(f"name of a tenant {tenant.name[:24]!r} is not possible; use 1 to 64 printable characters")
+        raise InputError(f"tenant name {tenant.name[:24]!r} is not valid; use 1 to 64 printable characters")
     draft.tenants[tenant.name] = tenant
     ports = "any port" if tenant.ports is None else counted(len(tenant.ports), "port")
     return f"tenant {tenant.name}: at most {counted(tenant.limit, 'partition')}, {ports}"
@@ -229,7 +229,7 @@ def check_tenants(draft: Draft, accounts_of: Callable[[str], list[str]]) -> None
     for pkey, partition in draft.partitions.items():
         if partition is not None and partition.tenant and draft.tenant(partition.tenant) is None:
             raise Refused(
-                f"{pkey_text(pkey)} belongs to tenant {partition.tenant}, which does not exist; make it first"
+                f"{pkey_text(pkey)} belongs to tenant {partition.tenant}, which does not exist; create the tenant first"
             )
 
 
@@ -356,8 +356,8 @@ def _check_owners(draft: Draft, partition: Partition, guids: Iterable[int]) -> N
             other = draft.partition(pkey)
             if other is not None and other.tenant not in ("", partition.tenant):
                 raise Refused(
-                    f"port {guid_text(guid)} would belong to tenant {partition.tenant}, and is in {pkey_text(pkey)} of "
-                    f"tenant {other.tenant} now; remove it there first"
+                    f"port {guid_text(guid)} cannot be in a partition of tenant {partition.tenant}, because it is in "
+                    f"{pkey_text(pkey)} of tenant {other.tenant} now; remove it there first"
                 )
 
 
@@ -366,6 +366,6 @@ def _check_tenant(draft: Draft, partition: Partition) -> None:
         return
     tenant = draft.tenant(partition.tenant)
     if tenant is None:
-        raise NotThere(f"there is no tenant {partition.tenant[:64]!r}; make it first")
+        raise NotThere(f"tenant {partition.tenant[:64]!r} does not exist; create it first")
     if draft.partitions_of(tenant.name) > tenant.limit:
-        raise Refused(f"tenant {tenant.name} may have {tenant.limit} partitions, and has them")
+        raise Refused(f"tenant {tenant.name} has reached its limit of {tenant.limit} partitions; delete one first")

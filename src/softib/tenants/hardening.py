@@ -49,7 +49,7 @@ def read_evidence(
     db = reader.subnet.db
     evidence = Evidence(mkey=mkey, allowed=allowed)
     if db.sm_port < 0 and mkey:
-        raise PeerError(f"no port answers a Get with the M_Key {mkey:#x}; use the manager's")
+        raise PeerError(f"no port answers a Get with the M_Key {mkey:#x}; use the manager's M_Key")
     if db.sm_port < 0:
         evidence.unread.append("no port answers without its M_Key, not even this host's; use --mkey to judge the rest")
         return evidence

@@ -101,7 +101,9 @@ class InternalManager:
                 self.is_behind = True
                 return
         if not self.is_master(0):
-            raise PeerError(f"{self.title} in {self.instance.name!r} is not the master, and programs nothing")
+            raise PeerError(
+                f"{self.title} in {self.instance.name!r} is not the master, so partitions are not programmed"
+            )
         self._write(state)
         before = ask(self.instance, "sweep", partitions=str(self.file))["sweeps"]
         until = time.monotonic() + SWEEP_S
@@ -217,7 +219,7 @@ class FileManager:
             )
         except subprocess.TimeoutExpired:
             raise PeerError(
-                f"{shlex.join(self.reload)} did not end within {COMMAND_S:.0f} s; check the manager"
+                f"{shlex.join(self.reload)} did not finish within {COMMAND_S:.0f} s; check the manager"
             ) from None
         except OSError as error:
             raise PeerError(f"{self.reload[0]}: the manager could not be reloaded: {error}") from None

@@ -133,9 +133,9 @@ class Qos:
 
     def __post_init__(self) -> None:
         if self.mtu not in MTU_CODES:
-            raise InputError(f"mtu_limit {self.mtu} is not possible; use {' or '.join(map(str, MTU_CODES))} (KiB)")
+            raise InputError(f"mtu_limit {self.mtu} is not valid; use {' or '.join(map(str, MTU_CODES))} (KiB)")
         if not 0 <= self.sl <= 15:
-            raise InputError(f"service_level {self.sl} is not possible; SLs are 0 to 15")
+            raise InputError(f"service_level {self.sl} is out of range; use 0 to 15")
         if self.rate not in RATES:
             raise InputError(
                 f"rate_limit {self.rate:g} is not a rate; use {', '.join(f'{r:g}' for r in sorted(RATES))}"
@@ -208,7 +208,7 @@ def parse_pkey(text: object) -> int:
     digits = _HEX.fullmatch(text) if isinstance(text, str) else None
     value = int(digits[1], 16) if digits else -1
     if not 0 <= value <= 0xFFFF or not value & DEFAULT_BASE:
-        raise InputError(f"pkey {str(text)[:24]!r} is not possible; use a hexadecimal P_Key of 0x1 to 0x7fff")
+        raise InputError(f"pkey {str(text)[:24]!r} is not valid; use a hexadecimal P_Key of 0x1 to 0x7fff")
     return value & DEFAULT_BASE
 
 
@@ -237,6 +237,6 @@ def parse_guid(text: object) -> int:
     digits = _HEX.fullmatch(text.replace(":", "")) if isinstance(text, str) else None
     if digits is None or len(digits[1]) != 16 or not int(digits[1], 16):
         raise InputError(
-            f"GUID {str(text)[:32]!r} is not possible; use 16 hexadecimal digits, for example 0002c903000e0b72"
+            f"GUID {str(text)[:32]!r} is not valid; use 16 hexadecimal digits, for example 0002c903000e0b72"
         )
     return int(digits[1], 16)

@@ -134,7 +134,10 @@ def from_conf(text: str, name: str, taken: Iterable[int] = (), present: Iterable
     if default is not None:
         default.members[:0] = BEFORE_FILE
     else:
-        notes.append(f"{name}: the default partition is not in it and stays as it is; OpenSM makes its members limited")
+        notes.append(
+            f"{name}: the file does not contain the default partition, which stays unchanged; OpenSM makes its members "
+            f"limited"
+        )
     names = {p.pkey: p.name for p in present if p.name != _name(p) == _stand_in(p.pkey)}
     kept = [_kept(_partition(p, name, notes), names, name, notes) for p in partitions]
     return PartitionsOfFile(kept, notes)
@@ -216,7 +219,7 @@ def from_ufm(document: object) -> list[Partition]:
     for text, given in document.items():
         partition = _of_ufm(text, given)
         if partition.pkey in out:
-            raise InputError(f"content: {text[:24]} comes twice; remove one")
+            raise InputError(f"content: {text[:24]} occurs twice; remove one")
         out[partition.pkey] = partition
     return list(out.values())
 

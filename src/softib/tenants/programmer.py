@@ -130,7 +130,7 @@ class Programmer:
         self._wake.set()
         while not over.wait(1.0):
             if not self._thread.is_alive():
-                raise PeerError("the service is ending; its subnet is not read any more")
+                raise PeerError("the service is shutting down and no longer reads the subnet")
         if failed:
             raise failed[0]
 

@@ -165,7 +165,9 @@ class TenantService:
         of a host. Raises :class:`PeerError` if the subnet has not been read yet.
         """
         if not self.is_read:
-            raise PeerError("the subnet has not been read yet, and its manager's port is unknown; send it again")
+            raise PeerError(
+                "the subnet has not been read yet, so the manager's port is unknown; send the request again"
+            )
         port = self.view.ports.get(guid)
         if guid == self.view.manager:
             return "the subnet manager's"
@@ -186,9 +188,12 @@ class TenantService:
         """
         revision = self.store.revision(number)
         if revision is None:
-            raise NotThere(f"there is no revision {number}")
+            raise NotThere(f"revision {number} does not exist")
         if "isolated_port" in revision.rows:
-            raise Refused(f"revision {number} is an act on ports ({revision.action}); send the opposite action")
+            raise Refused(
+                f"revision {number} is an action on ports ({revision.action}) and cannot be undone; send the opposite "
+                f"action"
+            )
         if not revision.rows:
             raise Refused(f"revision {number} changed no partition or tenant; there is nothing to undo")
 
@@ -218,7 +223,7 @@ class TenantService:
         for name in names:
             guids = self.view.names.get(name)
             if not guids:
-                raise NotThere(f"there is no host {name[:64]!r}")
+                raise NotThere(f"host {name[:64]!r} does not exist")
             out.update({g: Member(host=name) for g in guids})
         return out
 
@@ -297,7 +302,7 @@ class TenantService:
         """Read the tables of the whole subnet, and return the ports that can exchange packets with
         ``guids`` although no partition contains both."""
         if self.programmer is None:
-            raise InputError("no subnet is programmed here; start the service on a running fabric or a umad device")
+            raise InputError("this service programs no subnet; start it on a running fabric or a umad device")
         with self._isolating:
             view = self.view.sibling()
             try:

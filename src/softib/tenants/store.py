@@ -139,13 +139,15 @@ class Store:
         :class:`InputError`."""
         path = self.folder / name
         if not re.fullmatch(r"tenants-\d{1,12}\.db", name) or not path.is_file():
-            raise InputError(f"there is no backup {name[:64]!r}; use the file name of an earlier POST backup")
+            raise InputError(
+                f"backup {name[:64]!r} does not exist; use the file name that an earlier POST backup returned"
+            )
         try:
             copy = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
             try:
                 read = lambda query: copy.execute(query).fetchall()
                 if not {version for (version,) in read(VERSION)} <= SAME_STATE:
-                    raise InputError("another version of softib made it; restore it with that version")
+                    raise InputError("the backup is of another version of softib; restore it with that version")
                 state = _state(read)
             finally:
                 copy.close()
@@ -368,7 +370,7 @@ def _migrate(path: Path) -> None:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
     except CommandError as error:
-        raise InputError(f"{path}: {error}; a newer softib wrote it") from None
+        raise InputError(f"{path}: {error}; the database is of a newer softib") from None
     except DBAPIError as error:
         raise error.orig if isinstance(error.orig, sqlite3.Error) else error from None
     finally:

@@ -212,7 +212,7 @@ class Writer:
             request.may_see(batch, done)
         if revision.digest != request.digest:
             raise Refused(
-                f"request {request.request_id[:64]!r} came before with another content (revision {revision.id}); use a "
-                f"new id"
+                f"request {request.request_id[:64]!r} was already used with other content (revision {revision.id}); "
+                f"use a new id"
             )
         return replace(done, repeated=True)

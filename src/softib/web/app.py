@@ -348,7 +348,7 @@ def _pages(app: FastAPI, served: Served) -> None:
         """The laboratories, or one of them, with an evaluation of the fields of its form. Nothing
         on this machine is changed: files are evaluated in a temporary folder."""
         if served.labs is None:
-            raise HTTPException(404, "there are no laboratories here")
+            raise HTTPException(404, "this server has no laboratories")
         make, given = served.labs, dict(request.query_params)
         return HTMLResponse(_or_404(lambda: make(number, given)))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from softib.diags.finding import Finding
+from softib.diags.finding import Finding, with_also
 from softib.foreign_text import shown
 from softib.iba.constants import PhysState
 from softib.monitor.intervals import Interval, same_ports
@@ -56,7 +56,7 @@ def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Sn
         elif f.code == FELL and cable in here:
             rest.append(_is_up(f))
         elif cable in leads:
-            leads[cable] = _with(leads[cable], f)
+            leads[cable] = with_also(leads[cable], f)
         else:
             leads[cable] = f
     named = [{(p.guid, p.portnum) for p in f.where} for f in rest if f.code not in (FELL, MISSING) or len(f.where) > 2]
@@ -73,11 +73,6 @@ def one_a_cable(findings: Iterable[Finding], before: Iterable[Finding], seen: Sn
 def _is_up(f: Finding) -> Finding:
     """Return a finding about a link failure, changed to say that the link came up again."""
     return replace(f, message=f.message.removesuffix(", and is down"), evidence={**f.evidence, "down": False})
-
-
-def _with(lead: Finding, also: Finding) -> Finding:
-    record = {"code": also.code, "message": also.message, "evidence": also.evidence}
-    return replace(lead, evidence={**lead.evidence, "also": [*lead.evidence.get("also", ()), record]})
 
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -110,14 +110,24 @@ def _beyond(ber: dict[str, np.ndarray], rose: np.ndarray, seconds: np.ndarray) -
     return np.asarray(beyond | (np.nan_to_num(ber["raw"]) > limits["pre_fec_ber"]))
 
 
-def _rises(
-    over: Observations | None, p: ObservedPorts
-) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], ErrorRatios]:
-    """For each port and counter, the increase of errors and the seconds in which it was measured; and the sums from
-    which ratios are computed."""
+class _Rises(NamedTuple):
+    """Increases of the error counters of each port."""
+
+    rose: np.ndarray
+    """float64[ports]: the sum over all counters."""
+    seconds: np.ndarray
+    """float64[ports]: the time in which they were measured."""
+    of: dict[str, np.ndarray]
+    """Counter → uint64[ports]."""
+    ratios: ErrorRatios
+    """The sums from which ratios are computed."""
+
+
+def _rises(over: Observations | None, p: ObservedPorts) -> _Rises:
+    """Return the increases over ``over``; None: no increase was measured."""
     n = len(p)
     if over is None or not n or not len(over.ports) or not over.intervals:
-        return np.zeros(n), np.zeros(n), {}, ErrorRatios(n)
+        return _Rises(np.zeros(n), np.zeros(n), {}, ErrorRatios(n))
     at, there = same_ports(p.node_guid, p.portnum, over.ports.node_guid, over.ports.portnum)
     rises = {name: np.where(there, over.total(name)[at], np.uint64(0)) for name in ERRORS if name in over.increase}
     seconds = np.fmax.reduce([np.where(there, over.seconds(name)[at], 0.0) for name in rises]) if rises else np.zeros(n)
@@ -125,7 +135,7 @@ def _rises(
     for k in range(over.intervals):
         ratios.add(interval_at(over, k))
     rose = sum((v.astype(np.float64) for v in rises.values()), np.zeros(n))
-    return rose, seconds, rises, ratios.carried(np.where(there, at, -1))
+    return _Rises(rose, seconds, rises, ratios.carried(np.where(there, at, -1)))
 
 
 def module_columns(seen: PortsSeen, f: Fabric) -> dict[str, list[Any]]:

@@ -75,7 +75,9 @@ def _incast(job: jobs.Incast, at: Place) -> list[JobMessages]:
 def _senders(at: Place, target: int, wanted: int | None, default: int) -> np.ndarray:
     others = at.rows[at.rows != target]
     if wanted is not None and wanted > len(others):
-        raise InputError(f"{wanted:,} senders to one of {len(at.rows):,} hosts: there are {len(others):,} others")
+        raise InputError(
+            f"{wanted:,} senders to one of {len(at.rows):,} hosts are too many: there are only {len(others):,} others"
+        )
     return np.sort(at.rng.permutation(others)[: wanted or min(default, len(others))])
 
 
@@ -103,7 +105,7 @@ def _multicast(job: jobs.Multicast, at: Place) -> list[JobMessages]:
     source = at.target(job.source)
     others = at.rows[at.rows != source]
     if job.receivers is not None and job.receivers > len(others):
-        raise InputError(f"{job.receivers:,} receivers of one host: there are {len(others):,} others")
+        raise InputError(f"{job.receivers:,} receivers of one host are too many: there are only {len(others):,} others")
     members = np.sort(at.rng.permutation(others)[: job.receivers or len(others)])
     n = job.count
     same = np.zeros(n, np.int64)

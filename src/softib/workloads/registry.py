@@ -67,7 +67,7 @@ def _one_of(kinds: Iterable[Pattern]) -> Any:
 def _check(name: str, value: Any) -> None:
     """Raise :class:`InputError` for a ``value`` that is not a pattern called ``name``."""
     if not isinstance(value, Pattern) or not (isinstance(value.job, type) and issubclass(value.job, Job)):
-        raise InputError("it is not a softib.workloads.pattern.Pattern with a subclass of Job")
+        raise InputError("the entry point is not a softib.workloads.pattern.Pattern with a subclass of Job")
     if "pattern" not in value.job.model_fields or value.name != name:
         raise InputError(f"its job needs a field pattern: Literal[{name!r}] = {name!r}")
     if not callable(value.messages):

@@ -205,13 +205,13 @@ def _square(given: Any) -> TrafficData:
     try:
         values = np.asarray(given, np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{NAME}: {type(given).__name__} is no traffic; {FORMS}") from None
+        raise InputError(f"{NAME}: {type(given).__name__} is not traffic; {FORMS}") from None
     if values.ndim == 0:
-        raise InputError(f"{NAME}: {type(given).__name__} is no traffic; {FORMS}")
+        raise InputError(f"{NAME}: {type(given).__name__} is not traffic; {FORMS}")
     if values.ndim != 2 or values.shape[0] != values.shape[1] or not len(values):
         raise InputError(f"{NAME}: {type(given).__name__} of shape {values.shape}; {FORMS}")
     wrong = np.argwhere(~np.isfinite(values) | (values < 0))
     if len(wrong):
         s, d = wrong[0].tolist()
-        raise InputError(f"{NAME}[{s}, {d}]: {values[s, d]:g} is no number of bytes")
+        raise InputError(f"{NAME}[{s}, {d}]: {values[s, d]:g} is not a number of bytes")
     return TrafficData(square=np.array(values))

@@ -84,10 +84,10 @@ def read_rows(path: str | Path) -> Rows:
             rows.append((number, next(csv.reader([one], delimiter=comma))))
         except (csv.Error, StopIteration):
             raise InputError(
-                f"{path}:{number}: {len(one):,} characters that are no row of CSV; write source,destination,bytes"
+                f"{path}:{number}: {len(one):,} characters are not a row of CSV; use source,destination,bytes"
             ) from None
     if not rows:
-        raise InputError(f"{path}: no row; write source,destination,bytes in each line")
+        raise InputError(f"{path}: contains no row; use source,destination,bytes in each line")
     return rows
 
 
@@ -145,7 +145,7 @@ def _listed(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
     flows = Flows()
     for line, cells in rows:
         if len(cells) != 3:
-            raise InputError(f"{path}:{line}: {counted(len(cells), 'cell')}; write source,destination,bytes")
+            raise InputError(f"{path}:{line}: {counted(len(cells), 'cell')}; use source,destination,bytes")
         flows.add(
             hosts.rows(cells[0], f"{path}:{line}"), hosts.rows(cells[1], f"{path}:{line}"), _bytes(path, line, cells[2])
         )

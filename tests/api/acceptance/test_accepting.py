@@ -296,7 +296,7 @@ def test_what_cannot_be_measured_is_one_line(tmp_path):
     for arguments, message in (
         ({"launcher": "local"}, "not a running fabric"),
         ({"launcher": "rsh"}, "no launcher named"),
-        ({"program": "atomic"}, ("perftest has")),
+        ({"program": "atomic"}, ("is not in perftest")),
         ({"tests": ["bandwidths"]}, "did you mean bandwidth"),
         ({"hosts": "nobody"}, "no host named"),
         ({"hosts": ["host-0001"]}, ("a pair needs two")),

@@ -22,5 +22,5 @@ def test_an_unknown_device_is_one_line(capfd):
 
 
 def test_a_subnet_takes_no_ibnl(tmp_path):
-    with pytest.raises(softib.InputError, match="--ibnl is for files"):
+    with pytest.raises(softib.InputError, match="--ibnl applies only to files"):
         softib.load("umad:mlx9_9", ibnl=[tmp_path])

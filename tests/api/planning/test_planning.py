@@ -261,3 +261,11 @@ def test_hosts_go_to_free_ports_first():
     assert len(ports) == len(set(ports))
     with pytest.raises(softib.InputError, match="trees of one to three tiers"):
         softib.plan_growth(softib.generate("torus", dims=[3, 3]), 2)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "why"), [(1_000_000, r"a subnet has 49,151 \(IBA 4\.1\.3\)"), (5000, "another tier")]
+)
+def test_more_hosts_than_a_fabric_can_have_are_refused_at_once(hosts, why):
+    with pytest.raises(softib.InputError, match=why):
+        softib.plan_growth(softib.generate("rail-optimized", nodes=32), hosts)

@@ -91,6 +91,6 @@ def test_packets_are_of_the_packet_layer_and_not_too_many(tree, tmp_path, monkey
     assert "use layer packet" in one_line(command("simulate", tree, WORK, *file))
     assert "not for roce" in one_line(command("simulate", tree, WORK, "--layer", "packet", "--network", "roce", *file))
     monkeypatch.setattr("softib.analysis.simulation.run.MOST_LOGGED", 100)
-    assert "packet hops; at most 100 are logged" in one_line(
+    assert "packet hops are too many to log; the limit is 100" in one_line(
         command("simulate", tree, WORK, "--layer", "packet", *file)
     )

@@ -63,3 +63,11 @@ def test_ports_after_a_cable_that_outlasts_its_credits_name_it(tmp_path: Path, l
     )
     run = softib.simulate(file, "bandwidth:8MB,iterations=1,source=host-0001,target=host-0016", layer=layer)
     assert len(run.busy_ports) >= 3 and all("credits" in cause for cause in causes(run))
+
+
+def test_a_change_without_an_effect_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """Switches of QDR do not route adaptively: the what-if took 1.00 times as long, in silence."""
+    run = ran("permutation:64KB", "QDR", layer="packet", what_if=["engine=updn", "ar=on"])
+    run.print()
+    assert "Note: ar=on changes nothing: switches of QDR" in capsys.readouterr().out
+    assert [v["notes"] for v in run.to_json()["variants"] if v["change"] == "as it is"] == [[]]

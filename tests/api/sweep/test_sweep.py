@@ -120,7 +120,7 @@ def test_rows_of_another_question_are_not_taken(tree, tmp_path):
 def test_what_one_point_cannot_run_is_in_its_row(tree):
     grid = {"parameters": {"senders": [2, 99], "layer": ["fluid", "static"], "cc": ["on"]}}
     rows = softib.sweep(tree, WORK, grid, workers=1).rows()
-    assert all("only the packet layer supports that" in r["error"] for r in rows)
+    assert all("needs the packet layer" in r["error"] for r in rows)
     rows = softib.sweep(tree, WORK, {"parameters": {"senders": [2, 99]}}, workers=1).rows()
     assert rows[0]["good"] and not rows[1]["good"] and "others" in rows[1]["error"] and rows[1]["simulated_us"] is None
 

@@ -88,7 +88,7 @@ def test_a_history_without_that_time_says_so(tmp_path):
     empty.mkdir()
     log = tmp_path / "job.log"
     log.write_text(ROCE)
-    assert "no history in it" in one_line(command("why", log, "--history", empty))
+    assert "contains no history" in one_line(command("why", log, "--history", empty))
 
 
 def test_limited_members_are_named_from_a_design_and_a_log_alone(tmp_path):

@@ -139,6 +139,18 @@ def test_fec_margin_is_judged_before_packets_are_lost() -> None:
     assert "not observed" not in found[0].message and "only what h2[1] receives" in found[0].message
 
 
+def test_the_ratio_before_fec_is_the_injected_one_where_answers_are_late() -> None:
+    """A late answer moves a third of a round's corrected symbols into the next one; the cable's ratio stays."""
+    late = [2 / 3, 4 / 3] * 24  # rounds of 5 s, four minutes
+    rounds = [{"port_fec_corrected_symbol_ctr": {"h2[1]": share * 2e-4 * 425e9 * 5}} for share in late]
+    (one,) = (f for f in judge(observed(5, *rounds)) if f.code == "link-pre-fec-errors")
+    assert one.evidence["pre_fec_ber"]["h2[1]"] == pytest.approx(2e-4, rel=0.01)
+    assert one.severity == Severity.WARNING  # 2.7e-4, which the worst round shows, would be above the limit
+    burst = [{"port_fec_corrected_symbol_ctr": {"h2[1]": 1e-3 * 425e9 * 60}}, *[{}] * 10]
+    (one,) = (f for f in judge(observed(60, *burst)) if f.code == "link-pre-fec-errors")
+    assert one.evidence["pre_fec_ber"]["h2[1]"] == pytest.approx(1e-3, rel=1e-3)
+
+
 def test_fec_margin_of_a_counter_that_is_full() -> None:
     """PortFECCorrectedSymbolCtr has 32 bits: full after 202 s at 5e-5, as the histogram of codewords is not."""
     full = {"stuck_port_fec_corrected_symbol_ctr": [{"h2[1]": 1, "h0[1]": 0}]}

@@ -252,8 +252,8 @@ def test_ends_are_found_by_gid_lid_host_and_device(tree):
 
 @pytest.mark.parametrize("read_after", [True, False])
 def test_a_history_that_ends_before_the_failure_does_not_show_that_a_cable_was_good(tree, read_after):
-    """The rounds end at 4 s. A port that was last read two minutes before the failure may have counted errors since."""
-    window = Window(0.0, 400.0, "", failed_s=4.0 if read_after else 140.0)
+    """The rounds end at 4 s. A port that was last read 26 s before the failure may have counted errors since."""
+    window = Window(0.0, 400.0, "", failed_s=4.0 if read_after else 30.0)
     site = site_of(tree, observed(tree), False)
     readings = Readings(site, window)
     ends = [site.ports_of_host(h)[0] for h in ("host-0001", "host-0008")]

@@ -193,15 +193,15 @@ def test_duplicates_take_the_whole_identity(pod):
     [
         ({"kind": "swap-cable", "ports": []}, "did you mean swap-cables"),
         ({"kind": "swap-cables", "ports": ["leaf-1[9]"]}, "two ports whose plugs"),
-        ({"kind": "swap-cables", "ports": ["leaf-1[9]", "leaf-1[9]"]}, "same cable"),
-        ({"kind": "swap-cables", "ports": ["leaf-1[9]", "spine-1[1]"]}, "same cable"),
-        ({"kind": "swap-cables", "ports": ["leaf-1[9]", "leaf-9[6]"]}, "no cable is in leaf-9[6]"),
+        ({"kind": "swap-cables", "ports": ["leaf-1[9]", "leaf-1[9]"]}, "ends of one cable"),
+        ({"kind": "swap-cables", "ports": ["leaf-1[9]", "spine-1[1]"]}, "ends of one cable"),
+        ({"kind": "swap-cables", "ports": ["leaf-1[9]", "leaf-9[6]"]}, "leaf-9[6] has no cable"),
         ({"kind": "swap-cables", "ports": "leaf-1[9]"}, "two ports whose plugs"),
         ({"kind": "remove-cable"}, "needs cable"),
         ({"kind": "remove-cable", "cable": "leaf-1"}, "use node[port]"),
         ({"kind": "remove-cable", "cable": "leaf-1[99]"}, "its ports are 1 to 16"),
         ({"kind": "remove-cable", "cable": "leaf-1[-1]"}, "use node[port]"),
-        ({"kind": "remove-cable", "cable": "node-001[1]"}, "means 4 nodes"),
+        ({"kind": "remove-cable", "cable": "node-001[1]"}, "matches 4 nodes"),
         ({"kind": "remove-cable", "cable": "leef-1[1]"}, "did you mean leaf-1"),
         ({"kind": "remove-cable", "cable": "0xzz[1]"}, "no node named"),
         ({"kind": "remove-cable", "cable": 3.5}, "a port that the cable is in"),
@@ -223,7 +223,7 @@ def test_duplicates_take_the_whole_identity(pod):
         ({"kind": "crossed-rails", "node": "node-001", "rails": [0, 9]}, "no node named"),
         ({"kind": "dead-switch", "switch": "node-001 mlx5_0"}, "not a switch"),
         ({"kind": "unlink-hca", "port": "leaf-1[9]"}, "is a switch port"),
-        ({"kind": "self-loop", "ports": ["leaf-1[9]", "leaf-1[10]"]}, "not a free port"),
+        ({"kind": "self-loop", "ports": ["leaf-1[9]", "leaf-1[10]"]}, "needs a free port"),
         ({"kind": "move-cable", "port": "leaf-1[9]", "to": "leaf-1[10]"}, "already holds"),
         ({"kind": "duplicate-lid", "port": "leaf-1[9]", "of": "leaf-2[0]"}, "so use leaf-1[0]"),
         ({"kind": "duplicate-guid", "node": "leaf-1", "of": "leaf-1"}, "same node"),
@@ -250,5 +250,5 @@ def test_self_loops_and_guids_as_names(pod):
     check_cables(pod)
     with pytest.raises(SoftibError, match="loopback plug"):
         plant(pod, {"kind": "swap-cables", "ports": [pod.port_name(free[2]), "leaf-1[9]"]})
-    with pytest.raises(SoftibError, match="not a free port"):
+    with pytest.raises(SoftibError, match="needs a free port"):
         plant(pod, {"kind": "self-loop", "ports": [a]})

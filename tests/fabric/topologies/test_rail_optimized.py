@@ -111,10 +111,10 @@ def test_core_tier_by_wish_and_by_need():
     [
         ({"nodes": 4, "radix": 7, "rails": 8}, "use 6 or 8"),
         ({}, "nodes is missing"),
-        ({"nodes": 0}, "can be 1"),
+        ({"nodes": 0}, "use 1"),
         ({"nodes": 40, "nodes_per_unit": 33}, "at most 32"),
         ({"nodes": 32, "ufm": True}, "nodes: 31"),
-        ({"nodes": 3, "rails": 2, "ufm": True}, "need as many rails"),
+        ({"nodes": 3, "rails": 2, "ufm": True}, "ports need 4 rails"),
         ({"nodes": 300, "tiers": 2}, "at most 256 nodes, or tiers: 3"),
         ({"nodes": 9000}, "at most 8192 nodes"),
         ({"nodes": 40, "ufm": "yes"}, "neither true nor false"),

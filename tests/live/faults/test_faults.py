@@ -230,9 +230,9 @@ def test_several_places_and_patterns_are_changed_at_once(lab):
     lab("clear", None)
     before = f.port_info.copy()
     for wrong, what in (
-        ("leaf-9*[1]", "nothing matches"),
+        ("leaf-9*[1]", "no node or port matches"),
         (["leaf-1[1]", "nowhere[1]"], "nowhere"),
-        ("leaf-*[40-50]", "nothing matches"),
+        ("leaf-*[40-50]", "no node or port matches"),
         ([], "needs a place"),
     ):
         with pytest.raises(InputError, match=what):

@@ -121,10 +121,10 @@ def test_partitions_are_read_again(softib, stock):
     assert "ff12:401b:8011::ffff:ffff" in groups
     # A file that cannot be used changes nothing, and the daemon says why.
     conf.write_text("store=0x11 : ALL")
-    assert "without an end" in softib("sm", "reload", code=2)
+    assert "the partition has no end" in softib("sm", "reload", code=2)
     os.kill(softib.status()[0]["pid"], signal.SIGHUP)
     log = Path(softib.status()[0]["log"])
-    assert wait_for(lambda: "without an end" in log.read_text())
+    assert wait_for(lambda: "the partition has no end" in log.read_text())
     assert re.search(r"pkey\.+0x8011", path())
     # Without the partition its group goes, and the path with it.
     conf.write_text("Default=0x7fff, ipoib : ALL, SELF=full ;\n")

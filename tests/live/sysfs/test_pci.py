@@ -173,23 +173,24 @@ def test_hwloc_shows_gpus_and_adapters_below_common_switches(machine, stock):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(name for name, m in MACHINES.items() if m.hosts == 1))
+@pytest.mark.parametrize("name", sorted(MACHINES))
 def test_hwloc_shows_each_machine_as_its_data_sheet_describes_it(name, stock):
-    """As many GPUs and adapters of the machine, halves at two NUMA nodes, and an adapter behind the PCIe switch of each GPU."""
+    """As many GPUs and adapters as a host of the machine has, halves at two NUMA nodes, and an adapter behind the PCIe switch of each GPU."""
     m = MACHINES[name]
-    topology = f"{{kind: rail-optimized, nodes: 4, rails: {m.nics}, radix: {2 * m.nics}, ufm: false}}"
+    gpus, nics = m.gpus // m.hosts, m.nics // m.hosts
+    topology = f"{{kind: rail-optimized, nodes: 4, rails: {nics}, radix: {2 * nics}, ufm: false}}"
     fabric = Applications(f"name: rails\ngeneration: NDR\ntopology: {topology}\n", "--machine", name)
     try:
         found = paths_of(fabric, stock)
     finally:
         fabric.close()
-    assert Counter(part.split()[0] for part in found) == {"GPU": m.gpus, "adapter": m.nics}
+    assert Counter(part.split()[0] for part in found) == {"GPU": gpus, "adapter": nics}
     assert Counter((part.split()[0], numa) for part, (_, numa) in found.items()) == {
-        (kind, numa): n // 2 for kind, n in (("GPU", m.gpus), ("adapter", m.nics)) for numa in (0, 1)
+        (kind, numa): n // 2 for kind, n in (("GPU", gpus), ("adapter", nics)) for numa in (0, 1)
     }
     behind = Counter(tuple(path[:2]) for part, (path, _) in found.items() if part.startswith("GPU"))
     adapters = Counter(tuple(path[:2]) for part, (path, _) in found.items() if part.startswith("adapter"))
-    assert behind == dict.fromkeys(adapters, m.gpus // m.nics) and set(adapters.values()) == {1}
+    assert behind == dict.fromkeys(adapters, gpus // nics) and set(adapters.values()) == {1}
 
 
 @needs_namespace

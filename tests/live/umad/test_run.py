@@ -65,9 +65,8 @@ def static_reader(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def one(softib):
-    softib.start("one.yaml", "--name", "one")
-    return softib
+def one(running_one):
+    return running_one
 
 
 def elf(bits: int, machine: int) -> bytes:
@@ -168,7 +167,7 @@ def test_where_namespaces_are_not_permitted(one, static_reader):
     if done.returncode == 77:
         pytest.skip("limits of namespaces cannot be set here")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
-    assert "permits no mount namespace" in done.stderr and "--sysfs" in done.stderr
+    assert "does not permit mount namespaces" in done.stderr and "--sysfs" in done.stderr
 
 
 def test_the_tree_has_a_path(one):

@@ -95,7 +95,7 @@ def test_a_subnet_without_lids_is_one_line(made):
     PortInfo.lid.set(fabric.port_info, 0)
     wire.plane.fabric = fabric
     service.watch.poller.discover()
-    with pytest.raises(InputError, match="does a subnet manager run") as error:
+    with pytest.raises(InputError, match="check that a subnet manager is running") as error:
         service.step()
     assert "\n" not in str(error.value)
 

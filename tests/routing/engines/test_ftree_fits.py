@@ -64,7 +64,7 @@ def fits(g) -> bool:
 def pure(g) -> bool:
     """Does ftree take ``g`` as OpenSM's would, and not as a tree that is not pure?"""
     r = route(g, "ftree")
-    return r.engine == "ftree" and not any(n.startswith("no pure tree") for n in r.notes)
+    return r.engine == "ftree" and not any(n.startswith("not a pure tree") for n in r.notes)
 
 
 SEEDS = 120

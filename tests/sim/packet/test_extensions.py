@@ -70,7 +70,7 @@ def test_the_tutorial_runs_as_it_is_written(tmp_path):
     [
         ("import nothing_of_this_name", "p", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
         ("raise SystemExit('bye')", "p", "SystemExit: bye"),
-        ("AIMD = 3", "p", "it is not a softib.sim.packet.congestion_control.CongestionControl"),
+        ("AIMD = 3", "p", "the entry point is not a softib.sim.packet.congestion_control.CongestionControl"),
         (block("python"), "other", "its name is 'aimd'; use the name of the entry point"),
         (block("python").replace('"aimd"', '"swift"'), "swift", "softib has a congestion control of this name"),
         (

@@ -228,5 +228,5 @@ def test_a_vl_that_no_table_serves_is_named():
     sent = messages([1, 2, 0], [0, 3, 1], 8, sl=[0, 1, 1], first=[0, 0, 0, 1], needs=[0])
     out = run(fabric, sent)
     assert (out.arrived_ps >= 0).tolist() == [False, True, False] and not out.deadlock
-    assert "wait for ever at 1 port on VL 0" in out.notes[0]
+    assert "wait forever at 1 port on VL 0" in out.notes[0]
     assert out.notes[1].startswith("1 message never began") and "of which 1 were sent" in out.notes[1]

@@ -101,7 +101,7 @@ def test_who_was_not_watched_has_no_timeline():
     out = run(star(3), messages([0, 1], [1, 2], 100), PacketOptions(watch_messages=(0,)))
     with pytest.raises(InputError, match="message 1 was not watched"):
         timeline(out.log, 1)
-    with pytest.raises(InputError, match="message 7 cannot be watched"):
+    with pytest.raises(InputError, match="message 7 does not exist"):
         run(star(3), messages([0], [1], 100), PacketOptions(watch_messages=(7,)))
 
 

@@ -147,7 +147,7 @@ def test_switched_off_it_stops():
     ("fabric", "engine", "says"),
     [
         (lambda: tree(), "minhop", "minhop ranks no switches"),
-        (lambda: tree(generation="QDR"), "updn", "no switch here supports it"),
+        (lambda: tree(generation="QDR"), "updn", "no switch of this subnet supports it"),
     ],
 )
 def test_where_it_cannot_be_it_says_why_and_writes_nothing(fabric, engine, says):

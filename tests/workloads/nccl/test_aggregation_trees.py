@@ -103,3 +103,14 @@ def test_without_aggregation_nodes_one_line() -> None:
     with pytest.raises(InputError, match="no aggregation node") as refused:
         softib.simulate(plain, "nccl-all-reduce:1MB,algorithm=collnet,sharp=yes")
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("detail", ["flows", "chunks"])
+def test_a_tree_of_nvls_sends_the_same_with_switches_that_could_reduce(detail: str) -> None:
+    """Two DGX H100 with ``sharp=yes`` run by NVLS' tree: nothing left the nodes, since switches that no one had reduced it."""
+    fabric = softib.generate("rail-optimized", nodes=2, rails=8, generation="NDR", ufm=False, aggregation_nodes=True)
+    line = f"nccl-all-reduce:16MB,algorithm=nvls-tree,detail={detail}"
+    with_switches, without = (softib.simulate(fabric, line + more) for more in (",sharp=yes", ""))
+    octets = [sum(j["bytes"] for j in run.to_json()["jobs"]) for run in (with_switches, without)]
+    assert octets[0] == octets[1] >= 2 * 16_000_000
+    assert with_switches.simulated_us == pytest.approx(without.simulated_us)

@@ -289,7 +289,7 @@ def test_sends_beyond_2_gib_run_too(collective: str) -> None:
     """Sizes up to 1 TiB are promised; a queue pair sends 2 GiB at once."""
     made, _ = parse(f"nccl-{collective}:1TiB,nics=4,machine=dgx-a100,gpus=4").messages(HOSTS)
     made.check(8)
-    with pytest.raises(InputError, match="take detail=flows"):
+    with pytest.raises(InputError, match="use detail=flows"):
         parse(f"nccl-{collective}:1TiB,nics=4,machine=dgx-a100,gpus=4,detail=chunks").messages(HOSTS)
 
 

@@ -143,7 +143,7 @@ WRONG = (
     ((et(node(1, 5, comm_dst=1)),), "comm_size is missing"),
     ((et(node(1, 7, comm_type=77, comm_size=8)),), "comm_type 77"),
     ((et(node(1, 7, comm_type=0, comm_size=-5)),), "comm_size -5"),
-    ((et(node(1, 5, comm_dst=1, comm_size=(1 << 63) - 1)),), "is not such a number"),
+    ((et(node(1, 5, comm_dst=1, comm_size=(1 << 63) - 1)),), "is not a valid number"),
     ((et(node(1, 4, micros=1 << 63)),), "duration"),
     (
         (et(node(1, 7, comm_type=0, comm_size=8)), et(node(2, 7, comm_type=0, comm_size=9))),

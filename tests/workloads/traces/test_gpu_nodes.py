@@ -125,14 +125,14 @@ def test_the_machine_is_the_one_of_the_trace_of_the_job_or_of_the_links(tmp_path
 
 def test_programs_of_gpus_are_not_of_the_loggops_layer_and_must_fit(tmp_path):
     path = profile(tmp_path / "big.json", 64, [call("allreduce", MB, list(range(64)))])
-    with pytest.raises(InputError, match="more than 16 hosts' ranks"):
+    with pytest.raises(InputError, match="but the hosts have only 16"):
         softib.simulate(rails(2), path)
     fits = profile(tmp_path / "fits.json", 16, [call("allreduce", MB, list(range(16)))])
     with pytest.raises(InputError, match=r"its ranks are GPUs.*use the fluid layer"):
         softib.replay(rails(2), fits)
     goal = tmp_path / "a.goal"
     goal.write_text("num_ranks 1\nrank 0 {\na: calc 5\n}\n")
-    with pytest.raises(InputError, match="machine is for Chakra traces and profiles"):
+    with pytest.raises(InputError, match="machine applies only to Chakra traces and profiles"):
         softib.simulate(rails(2), f"trace:{goal},machine=h100")
 
 

@@ -242,7 +242,7 @@ def no_call(r: Report) -> None:
 HOSTILE = {
     "kernels of 2 GPUs": two_gpus,
     "has no launch": no_launch,
-    "no call with a size in front": no_call,
+    "follows no call with a size": no_call,
     "1 of them a report": lambda r: r.call("ncclCommInitRankConfig", 1, 5, 4, 1, 0).nccl(
         "ncclAllReduce", 5, 10, 9, 5, 1000, 0
     ),

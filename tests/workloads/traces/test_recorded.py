@@ -255,7 +255,7 @@ def test_a_file_that_was_not_ours_or_had_no_room(tmp_path):
         threads_in(tmp_path)
     head["version"] = 9
     write()
-    with pytest.raises(InputError, match="not written by this version"):
+    with pytest.raises(InputError, match="of another version of softib"):
         threads_in(tmp_path)
 
 
@@ -311,5 +311,5 @@ d requires c
 }
 """,
     )
-    with pytest.raises(InputError, match=r"rank \d, [abcd]: it never ends: it waits for itself, through other ranks"):
+    with pytest.raises(InputError, match=r"rank \d, [abcd]: the operation waits for itself, through other ranks"):
         part_of(s, np.array([0, 1]), Overheads())

@@ -143,7 +143,7 @@ HOSTS = Hosts(np.arange(4), tuple(f"h{i}" for i in range(4)), np.zeros(4, np.int
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("training-step:1,tensor=3,batch=4", "are not whole replicas"),
+        ("training-step:1,tensor=3,batch=4", "are not a whole number of replicas"),
         ("training-step:1,tensor=8,batch=7", "a batch of 7 is not whole"),
         ("training-step:1,experts=8,top-k=9,batch=32", "a token goes to 9 experts, and a layer has 8"),
         ("training-step:1,tensor=8,batch=4,tflops=inf", "tflops: 'inf'"),
@@ -278,7 +278,7 @@ def test_lists_cost_a_copy_for_each_rank_and_collective() -> None:
     flat, lists = (softib.simulate(fabric(4), f"{line}{more}").simulated_us for more in ("", ",gather-lists=yes"))
     of_ranks = 32 * (3 * 16 * (2 * 1.0 + 6.0) + 34 * (3 * 1.0 + 6.0))
     assert of_ranks < lists - flat < of_ranks * 7 / 6
-    with pytest.raises(softib.InputError, match="gather-lists is of ZeRO stage 3"):
+    with pytest.raises(softib.InputError, match="gather-lists needs ZeRO stage 3"):
         softib.simulate(fabric(4), "training-step:1,gather-lists=yes")
 
 

@@ -19,19 +19,7 @@ PARTS = np.array(sorted(AR_SWITCHES), np.int64)
 LFDB_CAP_AT = SwitchInfo.linear_fdb_cap.byte
 
 
-def _image(structure, **values):
-    return structure.pack(**values)
-
-
-def _all_ones(*fields):
-    mask = np.zeros(A.size, np.uint8)
-    for f in fields:
-        f.set(mask, f.mask)
-    return mask
-
-
-CAPABLE = _image(
-    A,
+CAPABLE = A.pack(
     by_transp_cap=1,
     by_sl_cap=1,
     glb_groups=1,
@@ -41,7 +29,7 @@ CAPABLE = _image(
     ar_version_cap=1,
 )
 """uint8[64]: the ARInfo that every switch with adaptive routing reports."""
-SETTABLE = _all_ones(
+SETTABLE = A.mask_of(
     A.by_sl_en,
     A.no_fallback,
     A.ar_enabled,
@@ -52,8 +40,8 @@ SETTABLE = _all_ones(
     A.ageing_time_value,
 )
 """uint8[64]: the bits that a Set may change."""
-WITH_AR = _image(M, is_extended_port_info_supported=1, is_adaptive_routing_rev1_supported=1)
-WITHOUT_AR = _image(M, is_extended_port_info_supported=1)
+WITH_AR = M.pack(is_extended_port_info_supported=1, is_adaptive_routing_rev1_supported=1)
+WITHOUT_AR = M.pack(is_extended_port_info_supported=1)
 SUB_GROUPS_AT, TOP_AT = A.sub_grps_active.byte, A.group_top.byte - 1
 GROUPS, BLOCK, LIDS, RANGES = ar.AR_GROUPS, ar.AR_GROUP_BLOCK, ar.AR_LFT_BLOCK, ar.AR_GROUP_COPY_ENTRIES
 CAPABILITY_MODIFIER, HASH, STATE_SHIFT, GROUP_MASK = (

@@ -40,13 +40,6 @@ EXT_NONE, EXT_ALL = 30, 31
 EXTENDED, PORT_MASK = c.SM_SUPPORTS_EXTENDED_SPEEDS, c.SM_SUPPORTS_EXTENDED_SPEEDS - 1
 
 
-def _mask(*fields):
-    mask = np.zeros(P.size, np.uint8)
-    for f in fields:
-        f.set(mask, f.mask)
-    return mask
-
-
 _END = (
     P.mkey,
     P.gid_prefix,
@@ -67,7 +60,7 @@ _ENFORCE = (
     P.filter_raw_inbound,
     P.filter_raw_outbound,
 )
-WRITABLE = np.stack([_mask(*_END, *_LINK), _mask(*_END, *_LINK), _mask(*_LINK, *_ENFORCE)])
+WRITABLE = np.stack([P.mask_of(*_END, *_LINK), P.mask_of(*_END, *_LINK), P.mask_of(*_LINK, *_ENFORCE)])
 """uint8[3, 64]: the bits that a Set stores unchanged, on a CA port, on port 0 of a switch, and on
 an external port of a switch. Other bits are read-only, or code below handles them."""
 

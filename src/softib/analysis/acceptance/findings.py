@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from softib.diags.acceptance.measurements import TESTS, Failure, Measurements
 from softib.diags.acceptance.schedule import CLASSES, class_of
 from softib.diags.acceptance.tomography import Blamed, blame, deviation
 from softib.diags.finding import Finding, Location, finding
+from softib.diags.view import port_location
 from softib.iba.constants import NodeType
 from softib.plural import counted
 from softib.result import Result, key
@@ -179,23 +180,32 @@ def _slow(measured: Measurements, e: Expectation | None, case: _Case) -> Finding
     return finding(codes.SLOW[case.part.kind], where, f"{name}: {'; '.join(texts)}", evidence)
 
 
-def _place(measured: Measurements, e: Expectation | None, part: Part) -> tuple[str, list[Location], dict[str, float]]:
-    """Return the name of a part, its locations, and the rate of its link if that is lower than usual."""
+class _PartPlace(NamedTuple):
+    """A part in a finding."""
+
+    name: str
+    where: list[Location]
+    trained: dict[str, float]
+    """Rates of its link if that is lower than usual."""
+
+
+def _place(measured: Measurements, e: Expectation | None, part: Part) -> _PartPlace:
+    """Return the name and the locations of a part."""
     ends = measured.ends
     if e is None:
         name = ends.host[part.row] if part.kind == "host" else ends.name(part.row)
-        return name, [Location(name, 0)], {}
+        return _PartPlace(name, [Location(name, 0)], {})
     f = e.fabric
     if part.kind == "switch":
         name = f.node_name(part.row)
-        return name, [Location(name, int(f.node_guid[part.row]))], {}
+        return _PartPlace(name, [Location(name, int(f.node_guid[part.row]))], {})
     rows = [i for i, h in enumerate(ends.host) if h == ends.host[part.row]] if part.kind == "host" else [part.row]
     ports = [part.row] if part.kind == "cable" else [int(e.plane.ends[e.row[i]]) for i in rows]
     trained: dict[str, float] = {}
     for port in ports:
         if e.plane.gbps[port] < e.gbps[port]:
             trained = {"gbps": float(e.plane.gbps[port]), "usual_gbps": float(e.gbps[port])}
-    where = [_location(e, p) for port in ports for p in (port, int(f.port_peer[port])) if p >= 0]
+    where = [port_location(f, p) for port in ports for p in (port, int(f.port_peer[port])) if p >= 0]
     name = (
         " ↔ ".join(map(str, where))
         if part.kind == "cable"
@@ -203,13 +213,7 @@ def _place(measured: Measurements, e: Expectation | None, part: Part) -> tuple[s
         if part.kind == "host"
         else ends.name(part.row)
     )
-    return name, where, trained
-
-
-def _location(e: Expectation, port: int) -> Location:
-    f = e.fabric
-    node = int(f.port_node[port])
-    return Location(f.node_name(node), int(f.node_guid[node]), int(f.port_num[port]))
+    return _PartPlace(name, where, trained)
 
 
 def _label(measured: Measurements, e: Expectation, kind: str, row: int) -> str:
@@ -217,17 +221,16 @@ def _label(measured: Measurements, e: Expectation, kind: str, row: int) -> str:
         return f"{kind} {measured.ends.host[row] if kind == 'host' else measured.ends.name(row)}"
     if kind == "switch":
         return f"switch {e.fabric.node_name(row)}"
-    peer = int(e.fabric.port_peer[row])
-    return (
-        f"{'cable' if kind == 'cable' else 'direction'} {_location(e, row)} {'↔' if kind == 'cable' else '→'} "
-        f"{_location(e, peer)}"
-    )
+    here, there = (port_location(e.fabric, port) for port in (row, int(e.fabric.port_peer[row])))
+    return f"cable {here} ↔ {there}" if kind == "cable" else f"direction {here} → {there}"
 
 
 def _place_of(measured: Measurements, e: Expectation | None) -> Callable[[int], list[Location]]:
     """Return a function from an end to its place."""
     host = measured.ends.host
-    return lambda row: [Location(host[row], 0)] if e is None else [_location(e, int(e.plane.ends[e.row[row]]))]
+    return lambda row: (
+        [Location(host[row], 0)] if e is None else [port_location(e.fabric, int(e.plane.ends[e.row[row]]))]
+    )
 
 
 def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:

@@ -14,6 +14,7 @@ from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import TESTS, Measurements
 from softib.diags.acceptance.tomography import Blamed
 from softib.diags.finding import Finding, Location, Severity, few, finding
+from softib.diags.view import port_location
 from softib.plural import counted
 
 __all__ = ["Explained", "slow_pairs", "trained_low", "uncrossed"]
@@ -76,7 +77,7 @@ def trained_low(e: Expectation, findings: Sequence[Finding]) -> Iterator[Finding
     low = np.flatnonzero((e.plane.gbps > 0) & (e.plane.gbps < e.gbps) & (f.port_peer > np.arange(f.sizes.ports)))
     links = []
     for port in low.tolist():
-        ends = [_location(e, port), _location(e, int(f.port_peer[port]))]
+        ends = [port_location(f, port), port_location(f, int(f.port_peer[port]))]
         if not any((p.guid, p.portnum) in named for p in ends):
             links.append((ends, float(e.plane.gbps[port]), float(e.gbps[port])))
     if links:
@@ -84,7 +85,7 @@ def trained_low(e: Expectation, findings: Sequence[Finding]) -> Iterator[Finding
         yield finding(
             codes.TRAINED_LOW,
             [p for ends, _, _ in links for p in ends],
-            f"{counted(len(links), 'link')} trained below the rate of their kind: {few(texts)}",
+            f"{counted(len(links), 'link')} trained below the rate of other links of the kind: {few(texts)}",
             {
                 "links": [
                     {"ends": list(map(str, ends)), "gbps": gbps, "usual_gbps": usual} for ends, gbps, usual in links
@@ -105,16 +106,10 @@ def uncrossed(measured: Measurements, e: Expectation) -> Iterator[Finding]:
         crossed |= set(np.minimum(ports, f.port_peer[ports]).tolist())
     left = [p for p in cables.tolist() if p not in crossed]
     if left:
-        names = [f"{_location(e, p)} ↔ {_location(e, int(f.port_peer[p]))}" for p in left]
+        names = [f"{port_location(f, p)} ↔ {port_location(f, int(f.port_peer[p]))}" for p in left]
         yield finding(
             codes.UNCROSSED,
             [],
             f"no pair crossed {len(left):,} of {counted(len(cables), 'cable')}: {few(names)} are not measured",
             {"cables": names, "of": len(cables)},
         )
-
-
-def _location(e: Expectation, port: int) -> Location:
-    f = e.fabric
-    node = int(f.port_node[port])
-    return Location(f.node_name(node), int(f.node_guid[node]), int(f.port_num[port]))

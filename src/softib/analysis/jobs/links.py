@@ -97,14 +97,14 @@ class JobLinks:
         order = np.argsort(-count, kind="stable")
         return {self.jobs[j].job.name: int(count[j]) for j in order.tolist() if j != job and count[j]}
 
-    def slowdown(self, slow_gbps: Mapping[tuple[int, int], float] | None = None, seed: int = 0) -> list[float]:
+    def slowdown(self, slow_gbps: Mapping[tuple[int, int], float] | None = None) -> list[float]:
         """Return the expected slowdown of each job's messages, compared with the job running alone on a fabric without
         faults. All jobs send random permutations at once, and flows share every link evenly (static layer).
         ``slow_gbps``: actual rate of the port at (NodeGUID, portnum) and its peer.
         """
         rate = self._rates(slow_gbps or {})
         alone, together = np.zeros(len(self.jobs)), np.zeros(len(self.jobs))
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         for _ in range(ROUNDS):
             flows = [_permutation(j, rng) for j in self.jobs]
             src, dst = (np.concatenate([f[i] for f in flows] or [np.zeros(0, np.int64)]) for i in (0, 1))

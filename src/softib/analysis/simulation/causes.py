@@ -14,6 +14,7 @@ from softib.sim.credits import too_long
 
 __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
 
+SHOWN_PORTS = 5
 SHOWN_PAIRS = 3
 UNEVEN = 1.5
 """If a link has at least this many times the mean load of the switch's other links to switches, the cause is the
@@ -81,13 +82,13 @@ class EngineLoad:
     relative: float
 
 
-def busy_ports(run: RunResult, n: int = 5) -> list[BusyPort]:
-    """Return the ``n`` ports with the largest load, largest first; among equal loads, ports inside
+def busy_ports(run: RunResult) -> list[BusyPort]:
+    """Return the :data:`SHOWN_PORTS` ports with the largest load, largest first; among equal loads, ports inside
     the fabric come first."""
     f = run.fabric
     inside = (f.switch_of_node[f.port_node] >= 0) & (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0)
     order = np.lexsort((np.arange(len(run.load)), ~inside, -np.round(run.load, 6)))
-    ports = [int(p) for p in order[:n] if run.load[p] > 0]
+    ports = [int(p) for p in order[:SHOWN_PORTS] if run.load[p] > 0]
     if run.outcome.network != "infiniband":
         return [_hashed(run, p) for p in ports]
     slow = slowdowns(run) if any(run.load[p] >= BUSY for p in ports) else np.zeros(len(run.messages))

@@ -70,6 +70,8 @@ class Retransmission(Result):
     packets_discarded: int
     """Number of packets discarded at inactive ports."""
     packets_lost_on_wire: int
+    packets_damaged: int
+    """Number of packets with bit errors, counted at the damaged link."""
 
 
 @dataclass
@@ -131,6 +133,7 @@ def failure_figures(run: FailureRun, fabric: Fabric) -> FailureFigures:
             packets_resent=int(run.resent.sum()),
             packets_discarded=int(run.discarded),
             packets_lost_on_wire=int(run.lost_on_wire),
+            packets_damaged=int(run.outcome.counters["port_rcv_errors"].sum()),
         ),
         unreachable=[fabric.port_name(int(p)) for p in np.sort(run.unreachable)],
     )

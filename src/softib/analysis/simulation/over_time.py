@@ -30,26 +30,26 @@ class Heat:
     peak: tuple[str, ...]
 
 
-def loads_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat:
-    """Return the ``n`` ports with the highest load, the busiest first."""
+def loads_of_ports(run: RunResult, samples: Samples) -> Heat:
+    """Return the :data:`PORTS` ports with the highest load, the busiest first."""
     f, load = run.fabric, samples.load(run.gbps)
     can = run.gbps * max(samples.end_ps, 1) / 8e3
     mean = np.divide(samples.octets.sum(axis=0), can, out=np.zeros(len(can)), where=can > 0)
-    order = np.lexsort((np.arange(len(mean)), -np.round(mean, 6)))[:n]
+    order = np.lexsort((np.arange(len(mean)), -np.round(mean, 6)))[:PORTS]
     order = order[mean[order] > 0]
     names = tuple(f"{f.port_name(int(p))} to {f.port_name(int(f.port_peer[p]))}" for p in order)
     return Heat(names, load[:, order].T, tuple(f"{v:.0%} of the run" for v in mean[order]))
 
 
-def queues_of_ports(run: RunResult, samples: Samples, n: int = PORTS) -> Heat | None:
-    """Return the ``n`` port VLs with the longest queues, longest first. Values are shares of the longest queue of all.
-    None if there are no queues."""
+def queues_of_ports(run: RunResult, samples: Samples) -> Heat | None:
+    """Return the :data:`PORTS` port VLs with the longest queues, longest first. Values are shares of the longest queue
+    of all. None if there are no queues."""
     if samples.queued is None or not samples.queued.any():
         return None
     intervals, ports, vls = samples.queued.shape
     flat = samples.queued.reshape(intervals, ports * vls)
     most = flat.max(axis=0)
-    order = np.lexsort((np.arange(len(most)), -flat.sum(axis=0), -most))[:n]
+    order = np.lexsort((np.arange(len(most)), -flat.sum(axis=0), -most))[:PORTS]
     order = order[most[order] > 0]
     f = run.fabric
     names = tuple(f"{f.port_name(int(p) // vls)} VL {int(p) % vls}" for p in order)

@@ -365,7 +365,7 @@ def _all_ports(plane: Plane, m: Messages, laid: Laid) -> tuple[int, ...]:
     hops = int((packets_of(m, laid.mtu) * np.diff(laid.first)).sum())
     if hops > MOST_LOGGED:
         raise LimitError(
-            f"{counted(hops, 'packet hop')}; are too many to log; the limit is {MOST_LOGGED:,}: send less, or trace "
+            f"{counted(hops, 'packet hop')} are too many to log; the limit is {MOST_LOGGED:,}: send less, or trace "
             f"one message"
         )
     return tuple(np.flatnonzero(plane.fabric.port_peer >= 0).tolist())

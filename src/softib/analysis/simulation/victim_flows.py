@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Flow", "Victims", "alone_ps", "flows_through", "queue_wait_ps", "slowdowns", "victims_of"]
 
+SHOWN_FLOWS = 5
 SLOWED = 1.2
 """A message is a victim if it takes at least this many times as long as it would alone."""
 
@@ -77,8 +78,8 @@ def queue_wait_ps(run: RunResult) -> np.ndarray:
     return np.where(before >= 0, np.maximum(left - o.began_ps, 0), 0)
 
 
-def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], int]:
-    """Return the ``n`` largest flows through ``port``, and the number of all flows."""
+def flows_through(run: RunResult, port: int) -> tuple[list[Flow], int]:
+    """Return the :data:`SHOWN_FLOWS` largest flows through ``port``, and the number of all flows."""
     m, laid = run.messages, run.plane.lay(run.messages)
     entries = np.flatnonzero((laid.port >> 4 == port)[laid.channel])
     rows = np.searchsorted(laid.first, entries, side="right") - 1
@@ -89,7 +90,7 @@ def flows_through(run: RunResult, port: int, n: int = 5) -> tuple[list[Flow], in
     octets = np.bincount(which.ravel(), size, minlength=len(unique))
     count = np.bincount(which.ravel(), minlength=len(unique))
     flows = []
-    for k in np.argsort(-octets, kind="stable")[:n].tolist():
+    for k in np.argsort(-octets, kind="stable")[:SHOWN_FLOWS].tolist():
         row, entry = int(rows[at[k]]), int(entries[at[k]])
         flows.append(
             Flow(

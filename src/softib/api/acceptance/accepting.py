@@ -88,7 +88,8 @@ class Options:
         check_commands(self.collectives, self.ranks_per_host)
         if self.program not in PROGRAMS:
             raise InputError(
-                f"program {self.program!r}is not in perftest; use {', '.join(PROGRAMS)} (for ib_write_bw, ib_write_lat "
+                f"program {self.program!r} is not in perftest; use {', '.join(PROGRAMS)} (for ib_write_bw, "
+                f"ib_write_lat "
                 f"…)"
             )
         if self.size < 1 or not self.seconds > 0:

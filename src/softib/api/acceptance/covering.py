@@ -179,7 +179,7 @@ class _Given:
         check_commands(self.collectives, self.ranks_per_host)
 
         if self.program not in PROGRAMS:
-            raise InputError(f"program {self.program!r}is not in perftest; use {', '.join(PROGRAMS)}")
+            raise InputError(f"program {self.program!r} is not in perftest; use {', '.join(PROGRAMS)}")
         if self.rounds < 1 or self.size < 1 or not self.seconds > 0:
             raise InputError(f"rounds={self.rounds}, size={self.size}, seconds={self.seconds:g}: use values above 0")
 

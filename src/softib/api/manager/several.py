@@ -96,7 +96,8 @@ class UmadManagers(Suggests, Sequence[UmadManager]):
     def log_to(
         self, path: str | None = None, *, level: str = "info", max_mb: int = 100, to_stderr: bool = False
     ) -> None:
-        """Log like :meth:`UmadManager.log_to`, but into one log for all managers, in which each line names its port."""
+        """Log like :meth:`UmadManager.log_to`, with the same ``max_mb``, but into one log for all managers, in which
+        each line names its port."""
         from softib.live.umad_sm.log import set_up_log
 
         set_up_log(level, path, max_mb, to_stderr)

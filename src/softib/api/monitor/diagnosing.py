@@ -65,7 +65,7 @@ class Jobs(Suggests):
         return self._links.crossing(int(f.node_guid[f.port_node[port]]), int(f.port_num[port]))
 
     def on_port(self, node_guid: int, portnum: int) -> list[str]:
-        """Like :meth:`crossing`, but by NodeGUID and portnum; empty for a port that is not in the fabric."""
+        """Like :meth:`crossing`, but by ``node_guid`` and ``portnum``; empty for a port that is not in the fabric."""
         return self._links.crossing(node_guid, portnum)
 
     def ports(self) -> list[JobPorts]:
@@ -84,8 +84,8 @@ class Jobs(Suggests):
         return other
 
     def slowdown(self) -> dict[str, float]:
-        """Return the expected slowdown of each job's messages compared with a run alone (static
-        layer, random permutations)."""
+        """Return by job the expected slowdown of its messages: their mean time beside the other jobs, divided by that
+        alone (static layer, random permutations)."""
         return dict(zip(self.names, self._links.slowdown(self._slow), strict=True))
 
     def to_json(self) -> list[dict[str, Any]]:

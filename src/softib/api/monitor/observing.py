@@ -97,7 +97,7 @@ class TopView(Suggests):
         )
 
     def text(self, width: int = 120, lines: int = 24) -> str:
-        """Return the last round as plain text."""
+        """Return the last round as plain text of at most ``lines`` lines of ``width`` characters."""
         import io
 
         from rich.console import Console

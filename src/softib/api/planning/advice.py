@@ -83,7 +83,8 @@ def advise(
 ) -> Advice:
     """Advise on the network for a job that ``facts`` describe. ``workload`` (as in :func:`softib.simulate`) is
     simulated on each of ``networks``; without a workload, only rules apply. The time of a step and the share of
-    communication come from the run if ``facts`` do not state them. Raises :class:`InputError`.
+    communication come from the run if ``facts`` do not state them. ``gpus_per_host``: GPUs of a host, and adapters if
+    the job uses GPUs. Raises :class:`InputError`.
 
     >>> import softib
     >>> softib.advise(softib.Facts(hosts=8)).verdict

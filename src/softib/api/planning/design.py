@@ -189,7 +189,8 @@ def plan_design(
     ``budget``: instead of the demand's number of hosts, use the number that the first design connects for this sum (at
     middle prices). ``storage_ports`` of every host and one port of each of ``storage_hosts`` form a separate storage
     fabric. ``prices``: a cost book. Each design is built and brought up by the subnet manager. Its engine then routes
-    around one dead switch of each tier and one dead cable. ``steps`` is entered with the name of each design. Raises
+    around one dead switch of each tier and one dead cable. ``seed`` chooses the
+    random pairs of the bisection. ``steps`` is entered with the name of each design. Raises
     :class:`InputError` for a demand that no design meets, or a budget that buys no design.
 
     >>> import softib

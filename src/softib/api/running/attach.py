@@ -111,7 +111,6 @@ def run_here(
     """Run ``program`` on the given node and port with this process's stdin, stdout and stderr; return its exit code.
     Raises :class:`SoftibError`. ``become``: if nothing remains to be done after the program, replace this process with
     a small one that waits for the program and exits with its code."""
-    from softib.api.running.fallback import causes
     from softib.live.control import ask
     from softib.live.ibsim.sockets import check_reachable
     from softib.live.launch.child_watchdog import control_inode, living
@@ -182,6 +181,8 @@ def run_here(
     watch.end()
     if not watch.silent:
         return code
+    from softib.api.running.fallback import causes
+
     why = causes(instance, place, Path(path), {**os.environ, **env})
     line = watch.line(place.place, manner.tune, os.environ, why)
     if manner.assert_rdma:

@@ -69,8 +69,9 @@ class RunningFabric(Suggests):
         """Run ``command`` on ``node`` to its end, as ``softib run`` does; stdout and stderr are
         text.
 
-        Raises :class:`InputError` for an unknown node or program, and with ``check``
-        :class:`subprocess.CalledProcessError` if the program's exit code is not 0.
+        Raises :class:`InputError` for an unknown node or program, with ``check``
+        :class:`subprocess.CalledProcessError` if the program's exit code is not 0, and
+        :class:`subprocess.TimeoutExpired` after ``timeout`` seconds (None: no limit).
         """
         done = subprocess.run(
             self._attached(node, command), capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL

@@ -314,7 +314,7 @@ def compare(
     """Run ``workload`` on the unchanged fabric, and with each of ``networks``. A network is a generation of InfiniBand
     (the same graph, but link speeds, adapters and switches of that generation), or ``roce`` or ``tcp`` over the same
     cables at the data rate of the links, with options as in ``"roce,gbps=100"``. ``prices``: a cost book (YAML) instead
-    of softib's.
+    of softib's. ``seed``: as in :func:`simulate`.
 
     Raises :class:`UnknownName` and :class:`InputError`, one line each, like :func:`simulate`, also
     for an unknown network. The error of a single network (for example RoCE in a layer other than

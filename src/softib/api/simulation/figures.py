@@ -314,6 +314,7 @@ def _variant(text: str, run: Run, base: Run) -> Variant:
         busiest=None if result is None else float(result.load.max(initial=0.0)),
         waits=None if counters is None else int(counters["port_xmit_wait"].sum()),
         discards=None if counters is None else int(counters["port_xmit_discards"].sum()),
+        notes=[note for note in run.notes if not {note, f"what if {text}: {note}"} & set(base.notes)],
         jobs=[]
         if result is None
         else [

@@ -145,6 +145,8 @@ class Variant(Result):
     """Sum of PortXmitWait over all ports."""
     discards: int | None
     """Sum of PortXmitDiscards over all ports."""
+    notes: list[str]
+    """Notes that the unchanged run does not have."""
     jobs: list[JobTimes]
 
 

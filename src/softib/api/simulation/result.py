@@ -89,7 +89,7 @@ class Simulation(Suggests):
 
     @property
     def jobs_alone(self) -> dict[str, dict[str, float]]:
-        """Figures of each job when it ran without the others, after :meth:`run_jobs_alone`."""
+        """Figures of each job, as returned by :meth:`run_jobs_alone`; empty before that call."""
         return self._plain.alone
 
     @property
@@ -192,7 +192,7 @@ class Simulation(Suggests):
 
     @property
     def percentiles_us(self) -> dict[str, float]:
-        """Latency of messages, from begin to arrival: min, p50, p90, p99, p99.9, max, mean."""
+        """Latency of messages in microseconds, from begin to arrival: min, p50, p90, p99, p99.9, max, mean."""
         return self._plain.percentiles_us
 
     @cached_property
@@ -223,8 +223,8 @@ class Simulation(Suggests):
 
     def run_jobs_alone(self) -> dict[str, dict[str, float]]:
         """Run each job without the others, in the same layer and on the same tables. Return for
-        each job its time, its slowdown in the run (its time in this run divided by its time alone), and the slowdown
-        of its p50, p99 and p99.9 latencies."""
+        each job its time alone in microseconds, its slowdown in the run (its time in this run divided
+        by its time alone), and the slowdown of its p50, p99 and p99.9 latencies."""
         self._plain.run_jobs_alone()
         return self.jobs_alone
 

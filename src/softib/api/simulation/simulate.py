@@ -114,7 +114,8 @@ def simulate(
     ``tcp``, with options of the packet layer as in ``"roce,pfc=off,gbps=100"``. ``faults`` (packet
     layer) are added to those of the workload: lines like ``"20us link-down leaf-1[3]"``, mappings,
     or the section of a workload file, ``{"faults": […], "management": {"sm": "off"}}``. ``record``:
-    what to record in addition, and options of the run. A running fabric is only read, never
+    what to record in addition, and options of the run. ``seed`` chooses everything random: the pairs of a
+    random pattern, bit errors, random arbitration, clock errors of Ethernet. A running fabric is only read, never
     changed. Raises :class:`UnknownName` and :class:`InputError` for invalid input: an unknown
     pattern, too many hosts, no path.
 

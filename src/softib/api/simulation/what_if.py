@@ -48,9 +48,9 @@ def packet_options(given: Mapping[str, int], layer: str, network: str = "infinib
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise InputError(f"{name} {value} is out of range; {meaning} is a number from {least} to {most}")
         if layer != "packet":
-            raise InputError(f"{name} {value}needs the packet layer, the only one with timeouts; add --layer packet")
+            raise InputError(f"{name} {value} needs the packet layer, the only one with timeouts; add --layer packet")
         if network.partition(",")[0] == "tcp":
-            raise InputError(f"{name} {value}has no effect on tcp, which has no queue pairs; leave it out")
+            raise InputError(f"{name} {value} has no effect on tcp, which has no queue pairs; leave it out")
         options[option] = value
     return options
 
@@ -110,7 +110,7 @@ def check_factor(key: str, value: str, layer: str) -> None:
     if not 0.001 <= factor <= 1000:
         raise InputError(f"what-if {key}={value}: use a factor from 0.001 to 1000, for example {key}=2")
     if layer == "packet":
-        raise InputError(f"what-if {key}={value}is not supported by the packet layer; leave out --layer packet")
+        raise InputError(f"what-if {key}={value} is not supported by the packet layer; leave out --layer packet")
 
 
 def scale_of(changes: Mapping[str, str]) -> Scale:

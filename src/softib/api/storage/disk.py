@@ -186,7 +186,7 @@ class NvmeDisk(Suggests):
             self._disk.check(offset, 0)
 
     def zero(self, offset: int, size: int, deallocate: bool = False) -> None:
-        """Write zeroes; ``deallocate``: release the space in the target's file."""
+        """Write ``size`` bytes of zeroes at byte ``offset``; ``deallocate``: release the space in the target's file."""
         self._disk.zero(offset, size, deallocate)
 
     def flush(self) -> None:
@@ -194,10 +194,11 @@ class NvmeDisk(Suggests):
         self._disk.flush()
 
     def bench(self, *, size: int = 4096, seconds: float = 5.0, mix: str = "read", overwrite: bool = False) -> NvmeBench:
-        """Measure random commands of ``size`` bytes: ``mix`` ``read``, ``write`` or ``mixed`` (70 %
-        reads). ``overwrite``: first fill the namespace with a pattern, and compare all data read
-        with it; writes require this. Raises :class:`PeerError` if data differs from the written
-        pattern."""
+        """Measure random commands of ``size`` bytes for ``seconds`` (0.1 to 86,400): ``mix``
+        ``read``, ``write`` or ``mixed`` (70 % reads). ``overwrite``: first fill the namespace with a
+        pattern, and compare all data read with it; writes require this. Raises
+        :class:`InputError` for an invalid argument, and :class:`PeerError` if data differs from the
+        written pattern."""
         from softib.ulp.nvmeof.host.bench import fill, measure
 
         if mix not in READ_SHARES:

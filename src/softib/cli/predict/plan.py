@@ -85,7 +85,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--radix", type=click.IntRange(4, 254), metavar="N", help="Ports of a switch; default: the catalogue's.")
 @click.option(
     "--oversubscription",
-    type=click.FloatRange(min=1),
+    type=click.FloatRange(1, 60),
     default=1.0,
     show_default=True,
     metavar="R",

@@ -115,15 +115,15 @@ def command(
     starter = softib.Starter()
     softib.on_compiling(Compiling(starter.announce if starter.detached else None))
     server = softib.Server(source, name)  # fail before the work
-    given_manager, sm_config, partitions = given_settings(manager)
+    settings = given_settings(manager)
     fabric = load(source)
     print_problems(fabric.problems)
     server.start(
         fabric,
         sm=sm,
-        manager=given_manager,
-        sm_config=sm_config,
-        partitions=partitions,
+        manager=settings.manager,
+        sm_config=settings.sm_config,
+        partitions=settings.partitions,
         udp=udp,
         pcap=pcap,
         pace=pace,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import click
 
@@ -239,9 +239,18 @@ manager_options = _gathered("manager", (*MANAGER_OPTIONS, *ENGINE_FILES))
 """Settings of softib's subnet manager, for :func:`given_settings`."""
 
 
-def given_settings(manager: dict[str, Any]) -> tuple[dict[str, Any], str | None, str | None]:
-    """Return (fields of ``ManagerSettings.given``, its ``options``, its ``partitions``) from
-    the command line."""
+class GivenSettings(NamedTuple):
+    """Settings of a manager on the command line, as the library takes them."""
+
+    manager: dict[str, Any]
+    sm_config: str | None
+    """Path of a file of OpenSM's options."""
+    partitions: str | None
+    """Path of a partitions file."""
+
+
+def given_settings(manager: dict[str, Any]) -> GivenSettings:
+    """Return the settings that the options in ``manager`` give."""
     sweep = manager["sweep"]
     fields = {
         "engine": manager["engine"],
@@ -256,7 +265,8 @@ def given_settings(manager: dict[str, Any]) -> tuple[dict[str, Any], str | None,
         },
         "nue_max_num_vls": manager["nue_max_num_vls"],
     }
-    return {k: v for k, v in fields.items() if v is not None}, manager["sm_config"], manager["partitions"]
+    given = {k: v for k, v in fields.items() if v is not None}
+    return GivenSettings(given, manager["sm_config"], manager["partitions"])
 
 
 class Load(Protocol):

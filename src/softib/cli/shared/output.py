@@ -107,11 +107,12 @@ def print_line(document: Result | dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def print_problems(problems: Iterable[Problem], limit: int = SHOWN_PROBLEMS) -> None:
-    """Print unreadable records on stderr, in at most ``limit`` lines and one with the number of further records."""
+def print_problems(problems: Iterable[Problem]) -> None:
+    """Print unreadable records on stderr, in at most :data:`SHOWN_PROBLEMS` lines and one with the number of further
+    records."""
     from softib.render.problems import problem_lines
 
-    for line in problem_lines(problems, limit):
+    for line in problem_lines(problems, SHOWN_PROBLEMS):
         click.echo(shown(f"softib: {line}"), err=True)
 
 
@@ -127,15 +128,13 @@ class Steps:
     Calling it with a line shows the line as the state of the current step.
     """
 
-    def __init__(self, quiet: bool = False):
+    def __init__(self) -> None:
         import softib
 
-        self.quiet = quiet
         self.seconds: dict[str, float] = {}
         self._status: Any = None
         self._what = ""
-        if not quiet:
-            softib.on_compiling(Compiling(self._compiling if sys.stderr.isatty() else None))
+        softib.on_compiling(Compiling(self._compiling if sys.stderr.isatty() else None))
 
     @contextmanager
     def __call__(self, what: str) -> Iterator[None]:
@@ -144,12 +143,12 @@ class Steps:
         with self._spinner(what):
             yield
         took = self.seconds[what] = time.perf_counter() - began
-        if took >= LONG_S and not self.quiet:
+        if took >= LONG_S:
             click.echo(f"softib: {what}: {took:.1f} s", err=True)
 
     @contextmanager
     def _spinner(self, label: str) -> Iterator[None]:
-        if self.quiet or not sys.stderr.isatty():
+        if not sys.stderr.isatty():
             yield
             return
         from rich.console import Console

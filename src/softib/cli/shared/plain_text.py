@@ -67,11 +67,11 @@ def wants_ascii(environment: Mapping[str, str]) -> bool:
     return locale in ("C", "POSIX")
 
 
-def speak_plainly(environment: Mapping[str, str] = os.environ) -> None:
+def speak_plainly() -> None:
     """Make stdout and stderr replace the characters that their encoding cannot express by ASCII."""
     codecs.register_error(HANDLER, _plain)
     codecs.register(_codec)
-    ascii_only = wants_ascii(environment)
+    ascii_only = wants_ascii(os.environ)
     for stream in (sys.stdout, sys.stderr):
         if not isinstance(stream, io.TextIOWrapper):
             continue

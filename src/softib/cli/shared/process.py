@@ -34,9 +34,12 @@ _signals: list[int] = []
 
 def end_like_ctrl_c() -> None:
     """Make SIGTERM and SIGHUP end a command like Ctrl-C, so that it removes its child processes and
-    temporary files."""
+    temporary files. The same signal again is ignored: under ``softib run``, the terminal and ``softib run`` both send
+    it, and the second would interrupt the removal."""
+    _signals.clear()
 
     def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)
         _signals.append(number)
         handler = signal.getsignal(signal.SIGINT)
         if not callable(handler):  # ignored, as in the background of a script

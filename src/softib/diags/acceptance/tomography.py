@@ -85,7 +85,7 @@ def deviation(value: np.ndarray, expected: np.ndarray, latency: bool) -> np.ndar
     return np.asarray(d - (np.nanmedian(d) if good.any() else 0.0))
 
 
-def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: float = LEVEL) -> list[Blamed]:
+def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1) -> list[Blamed]:
     """Return the slow parts of one test, starting with the largest. ``d`` float64[m] is the result of
     :func:`deviation`. ``tests``: number of tests, for the correction of significance. ``latency``: the losses along a
     path add up; otherwise only the largest counts.
@@ -112,7 +112,7 @@ def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1, level: flo
         p = rank_sum(d[rows[free[rows]]], d[np.setdiff1d(np.flatnonzero(free), rows, assume_unique=True)])
         p = min(1.0, p * len(parts) * tests)
         banned[best] = True
-        if p >= level:
+        if p >= LEVEL:
             rejected += 1
             continue
         loss = float(shift[best])

@@ -71,6 +71,8 @@ LINK_PRE_FEC_ERRORS = code(
     "clean the connectors, then replace the sending module; an error if the ratio is above the limit: packets will "
     "be lost",
 )
+SPAN_S = 60.0
+"""Seconds over which a bit error ratio before FEC is measured."""
 CORRECTED = "port_fec_corrected_symbol_ctr"
 """A counter of 32 bits: on a 4x NDR link it saturates after 12 days at a normal ratio of 1e-8, and after 10 s at
 1e-3.
@@ -103,16 +105,29 @@ def corrected_and_bits(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return symbols, bits, counted
 
 
+def _over_spans(case: Case, symbols: np.ndarray, bits: np.ndarray) -> np.ndarray:
+    """Return the bit error ratio of each span of :data:`SPAN_S` that ends with a round (float64[spans, n]; NaN if
+    unknown), or of the whole time if it is shorter. The times of two readings differ by as much as an answer is late,
+    so that the ratio of one short round is too uncertain.
+    """
+    end_s = np.cumsum(np.median(case.span_s, axis=1)) if case.span_s.size else np.zeros(len(symbols))
+    last = np.flatnonzero(end_s >= min(SPAN_S, end_s[-1])) if len(end_s) else np.zeros(0, np.int64)
+    first = np.maximum(np.searchsorted(end_s, end_s[last] - SPAN_S, side="right"), 0)
+    sums = [np.concatenate([np.zeros((1, a.shape[1])), np.cumsum(a, axis=0)]) for a in (symbols, bits)]
+    wrong, sent = (s[last + 1] - s[first] for s in sums)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(sent > 0, wrong / sent, np.nan)
+
+
 def fec_margin(case: Case) -> Iterator[Suspicion]:
     """Report cables whose bit error ratio before FEC is near or above the limit. The ratio is computed from counters,
     or stated by the device.
     """
     symbols, bits, readable = corrected_and_bits(case)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        counted = np.where(bits > 0, symbols / bits, np.nan)
-    ratio = np.fmax(counted, case.level("pre_fec_ber"))
-    stated = ~np.isnan(ratio)
-    worst = np.fmax.reduce(ratio, axis=0, initial=0.0)
+    counted = np.fmax.reduce(_over_spans(case, symbols, bits), axis=0, initial=np.nan)
+    level = case.level("pre_fec_ber")
+    stated = (bits > 0) | ~np.isnan(level)
+    worst = np.fmax.reduce([np.nan_to_num(counted), *level], axis=0)
     bad = np.flatnonzero(worst > case.limits["pre_fec_margin"])
     for cable in np.unique(case.cable[bad]).tolist():
         ends = [r for r in (int(cable), int(case.ports.peer[cable])) if r >= 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -234,9 +234,19 @@ def _agreeing_class(of_class: _Peers, on_switch: _Peers) -> np.ndarray:
     return np.asarray(agree & (of_class.size > 1) & (on_switch.same_rate == on_switch.size))
 
 
-def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Return three items for the links of ``view.cable``: the kind of each link, from the parts and tiers of both ends;
-    the switch of each link to a host; and groupings of links into peers within a kind, the closest peers first.
+class _Kinds(NamedTuple):
+    """Columns of the links of ``view.cable`` (int64[links])."""
+
+    kind: np.ndarray
+    """From the parts and tiers of both ends."""
+    switch: np.ndarray
+    """The switch of a link to a host; a negative number that no other link has for a link between switches."""
+    peers: list[np.ndarray]
+    """Groups of links within a kind, the closest peers first."""
+
+
+def _kinds(c: Context) -> _Kinds:
+    """Return the kinds of links, and their peers.
 
     The closest peers of a host's link are the links of hosts of its class on the same switch, then those of its class
     in the fabric, then those of its kind. A class contains one adapter (``mlx5_4`` may be the storage rail) of each
@@ -251,7 +261,7 @@ def _kinds(c: Context) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     to_host = view.is_host[view.node_a] | view.is_host[view.node_b]
     on_switch = by_class * len(view.names) + np.where(to_host, switch, 0)
     switch = np.where(to_host, switch, -1 - np.arange(len(switch)))  # a link between switches is alone in its group
-    return kind, switch, [on_switch, by_class, kind]
+    return _Kinds(kind, switch, [on_switch, by_class, kind])
 
 
 def _pairs_of(of: np.ndarray, view: FabricView) -> np.ndarray:

@@ -20,7 +20,7 @@ below one switch, in one part of a tree below a tier, and in one group of a drag
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -115,10 +115,18 @@ def bisect(view: FabricView, rank: np.ndarray, shape: Shape) -> Bisection:
     )
 
 
-def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, bool, str]:
-    """Improve each proposed cut. Return the narrowest result, whether no narrower cut exists, and the name of the
-    proposal.
-    """
+class _Searched(NamedTuple):
+    """The narrowest cut that a search met."""
+
+    cut: Cut
+    exact: bool
+    """No narrower cut exists."""
+    how: str
+    """The search, for people."""
+
+
+def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> _Searched:
+    """Improve each proposed cut, and return the narrowest result."""
     best: Cut | None = None
     name, tried = "", 0
     for label, side in _proposals(graph, rank, shape):
@@ -129,7 +137,8 @@ def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> tuple[Cut, b
     assert best is not None
     # No cut is narrower than one that no link crosses.
     exact = best.gbps == 0
-    return best, exact, f"narrowest of {tried} improved cuts, {name}" + ("" if exact else "; an upper bound")
+    how = f"narrowest of {tried} improved cuts, {name}"
+    return _Searched(best, exact, how if exact else f"{how}; an upper bound")
 
 
 def _proposals(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> list[tuple[str, np.ndarray]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,12 +27,19 @@ no more digits.
 """
 
 
-def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, float, bool]:
-    """Return the Fiedler vector of a connected graph with edges a[i]–b[i]: (vector float64[n] of length 1, its
-    eigenvalue, whether the computation converged).
-    """
+class Fiedler(NamedTuple):
+    """Fiedler vector of a graph, with its eigenvalue."""
+
+    vector: np.ndarray
+    """float64[nodes] of length 1."""
+    value: float
+    converged: bool
+
+
+def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> Fiedler:
+    """Return the Fiedler vector of a connected graph with ``n`` nodes and edges a[i]–b[i] of ``weight[i]``."""
     if n < 2:
-        return np.zeros(n), 0.0, True
+        return Fiedler(np.zeros(n), 0.0, True)
     degree = np.bincount(a, weight, n) + np.bincount(b, weight, n)
     bound = 2 * float(degree.max()) or 1.0
 
@@ -43,8 +51,8 @@ def fiedler(n: int, a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[n
     for _ in range(RESTARTS):
         vector, value = _lanczos(laplacian, vector, min(STEPS, n - 1))
         if float(np.linalg.norm(laplacian(vector) - value * vector)) <= TOLERANCE * bound:
-            return vector, value, True
-    return vector, value, False
+            return Fiedler(vector, value, True)
+    return Fiedler(vector, value, False)
 
 
 def _lanczos(apply, start: np.ndarray, steps: int) -> tuple[np.ndarray, float]:  # type: ignore[no-untyped-def]

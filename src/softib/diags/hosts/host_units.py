@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,19 +79,30 @@ class _Grid:
         self.used = np.flatnonzero(self.there.any(axis=1))
 
 
-def _grids(view: FabricView) -> tuple[dict[int, int], list[_Grid], list[int]]:
-    """Return (host at each leaf port, units of several leaves, leaves that share no hosts with another leaf)."""
+class _Units(NamedTuple):
+    """The leaves with their hosts."""
+
+    held: dict[int, int]
+    """Leaf port → its host."""
+    grids: list[_Grid]
+    """Units of several leaves."""
+    lone: list[int]
+    """Leaves that share no hosts with another leaf."""
+
+
+def _units_of(view: FabricView) -> _Units:
+    """Return the units of all hosts with a link."""
     _, host_port, leaf_port = view.to_hosts
     f = view.fabric
     if not len(host_port):
-        return {}, [], []
+        return _Units({}, [], [])
     system = system_of(view)[f.port_node[host_port]]
     leaf = f.port_node[leaf_port].astype(np.int64)
     unit = _units(len(view.names), system, leaf)
     held = dict(zip(leaf_port.tolist(), system.tolist(), strict=True))
     order = np.argsort(unit[leaf], kind="stable")
     parts = [np.unique(leaf[part]) for part in np.split(order, np.flatnonzero(np.diff(unit[leaf][order])) + 1)]
-    return (
+    return _Units(
         held,
         [_Grid(view, held, leaves) for leaves in parts if len(leaves) > 1],
         [int(x[0]) for x in parts if len(x) == 1],
@@ -99,7 +111,7 @@ def _grids(view: FabricView) -> tuple[dict[int, int], list[_Grid], list[int]]:
 
 def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
     """Return the ports of absent hosts. The time is nearly linear in the number of host ports."""
-    held, grids, lone = _grids(view)
+    held, grids, lone = _units_of(view)
     out: list[Vacancy] = []
     for grid in grids:
         in_unit = _in_unit(view, held, grid)
@@ -113,7 +125,7 @@ def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
 
 def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
     """Return the leaves on which each host is one or two ports further than on most other leaves of the unit."""
-    for grid in _grids(view)[1]:
+    for grid in _units_of(view).grids:
         if len(grid.leaves) < MIN_RAILS or len(grid.used) < MIN_HOSTS:
             continue
         usual = np.array([mode(grid.at[n][grid.there[n]])[0] for n in grid.used.tolist()])
@@ -132,7 +144,7 @@ def exchanged_in_units(view: FabricView) -> Iterator[HostExchange]:
     """Yield pairs of hosts that are exchanged on fewer than half of the leaves of their unit: on the other leaves, each
     host has the port number that the other host has here.
     """
-    for grid in _grids(view)[1]:
+    for grid in _units_of(view).grids:
         if len(grid.leaves) < MIN_RAILS or len(grid.used) < MIN_HOSTS:
             continue
         counts = [mode(grid.at[n][grid.there[n]]) for n in grid.used.tolist()]

@@ -8,7 +8,7 @@ import numpy as np
 
 from softib.diags.cables.links import host_classes
 from softib.diags.context import Context
-from softib.diags.finding import MANY, Finding, Location, Severity, code, finding
+from softib.diags.finding import MANY, Finding, Severity, code, finding
 from softib.diags.structure.absent_ports import is_free
 from softib.diags.view import MIN_HOSTS, SAME, FabricView
 from softib.fabric.identity import models
@@ -112,7 +112,7 @@ def _unlisted_ports(c: Context) -> Iterator[Finding]:
                 lacking += [(n, number, len(having), len(alike)) for n in np.setdiff1d(alike, having).tolist()]
     lacking.sort(key=lambda one: (int(view.node_place[one[0]]), one[1]))
     if len(lacking) > MANY:
-        where = [_location(view, node, number) for node, number, _, _ in lacking]
+        where = [view.location_on(node, number) for node, number, _, _ in lacking]
         yield finding(
             UNLINKED_HCA_PORT,
             where,
@@ -122,7 +122,7 @@ def _unlisted_ports(c: Context) -> Iterator[Finding]:
         return
     for node, number, having, of in lacking:
         place = _port_between(view, node, number)
-        where = [_location(view, node, number), *([view.location(place)] if place >= 0 else ())]
+        where = [view.location_on(node, number), *([view.location(place)] if place >= 0 else ())]
         hint = f"; the links of its neighbours put it on {where[1]}" if place >= 0 else ""
         yield finding(
             UNLINKED_HCA_PORT,
@@ -130,12 +130,6 @@ def _unlisted_ports(c: Context) -> Iterator[Finding]:
             f"{where[0]} has no link, {having} of {of} adapters of its kind have one there{hint}",
             {"expected": str(where[1]) if place >= 0 else None, "linked": having, "of": of},
         )
-
-
-def _location(view: FabricView, node: int, number: int) -> Location:
-    """Return the location of a port, whose number may be larger than the adapter's listed number of ports."""
-    whole = view.node_location(node)
-    return Location(whole.node, whole.guid, number, whole.shown)
 
 
 def _port_between(view: FabricView, node: int, number: int) -> int:

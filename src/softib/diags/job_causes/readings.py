@@ -27,8 +27,8 @@ _DAMAGE = (
     "local_link_integrity_errors",
     "port_fec_uncorrectable_block_ctr",
 )
-CLOCKS_S = 60.0
-"""Maximum difference between the clocks of the log and the history in seconds."""
+REPORTED_S = 10.0
+"""Maximum time in seconds from a fault to the error that a program prints: a lost packet is repeated for seconds."""
 RECOVERIES = 5
 """Minimum number of recoveries of a faulty link in the window."""
 
@@ -179,7 +179,7 @@ class Readings:
             return np.ones(ports, bool)
         read = (seen.end_ns > seen.begin_ns) & self._intervals[:, None]
         last = np.where(read, seen.end_ns, 0).max(axis=0, initial=0)
-        return np.asarray(self._spread(last >= (self.window.failed_s - CLOCKS_S) * 1e9, 0) > 0)
+        return np.asarray(self._spread(last >= (self.window.failed_s - REPORTED_S) * 1e9, 0) > 0)
 
     def covers(self, ports: list[int]) -> bool:
         """Return whether each of ``ports`` (or the other end of its cable) was read after the failure, or has no

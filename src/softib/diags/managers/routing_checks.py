@@ -5,7 +5,7 @@ of their load (``routing.quality.Balance``).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,8 +73,7 @@ def _switch_node(c: Context, row: int) -> int:
 
 
 def _out(c: Context, row: int, portnum: int) -> Location:
-    node = _switch_node(c, row)
-    return Location(c.view.names[node], int(c.view.fabric.node_guid[node]), int(portnum), c.view.display_names[node])
+    return c.view.location_on(_switch_node(c, row), int(portnum))
 
 
 def unreachable_ends(c: Context) -> Iterator[Finding]:
@@ -203,11 +202,20 @@ def credit_loops(c: Context) -> Iterator[Finding]:
         )
 
 
-def _cycle(c: Context, channels: Any) -> tuple[list[Location], str, dict[str, Any]]:
-    """Return locations, text and evidence of a cycle."""
+class _Cycle(NamedTuple):
+    """A cycle of channels, for a finding."""
+
+    where: list[Location]
+    shown: str
+    evidence: dict[str, Any]
+
+
+def _cycle(c: Context, channels: Any) -> _Cycle:
+    """Return the cycle of ``channels``: (switch row, egress port, VL)."""
     cycle = [(_out(c, s, p), int(vl)) for s, p, vl in channels]
     shown = " → ".join(str(location) for location, _ in cycle[:8]) + (" → …" if len(cycle) > 8 else "")
-    return [p for p, _ in cycle], shown, {"cycle": [[location.node, location.portnum, vl] for location, vl in cycle]}
+    channels = [[location.node, location.portnum, vl] for location, vl in cycle]
+    return _Cycle([p for p, _ in cycle], shown, {"cycle": channels})
 
 
 def uneven_load(c: Context) -> Iterator[Finding]:

@@ -171,8 +171,7 @@ def _location(c: Context, sm: dict[str, Any]) -> Location | None:
     node, view = sm.get("node"), c.view
     if isinstance(node, int) and 0 <= node < len(view.names):
         portnum = sm.get("portnum")
-        number = int(portnum) if portnum is not None else None
-        return Location(view.names[node], int(view.fabric.node_guid[node]), number, view.display_names[node])
+        return view.location_on(node, int(portnum) if portnum is not None else None)
     return None
 
 

@@ -60,9 +60,12 @@ def _slack(wanted: float) -> float:
     return min(max(FEW_LINKS, (1 - MOST) * wanted), wanted // 4)
 
 
-def _about(count: int, wanted: float) -> bool:
-    """Return whether ``count`` links are nearly ``wanted``. One swap takes two links out of a dimension."""
-    return abs(count - wanted) <= _slack(wanted) or 0 <= wanted - count <= min(2, wanted - 1)
+def _about(count: int, wanted: float, astray: int = 0) -> bool:
+    """Return whether ``count`` links are nearly ``wanted``. One swap takes two links out of a dimension if two links
+    are ``astray`` (lead to switches that are not neighbours).
+    """
+    few = max(1, min(2, astray))
+    return abs(count - wanted) <= _slack(wanted) or 0 <= wanted - count <= min(few, wanted - 1)
 
 
 def _main_class(labels: Labels, linked: np.ndarray) -> NodeClass | None:
@@ -89,7 +92,7 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
     for k, size in enumerate(node_class.span.tolist()):
         along_k = along & apart[:, k]
         step = np.abs(x[along_k, k] - y[along_k, k])
-        forms.append(_form(n, size, step))
+        forms.append(_form(n, size, step, len(a) - int(along.sum())))
     if "none" in forms or int(np.prod(node_class.span)) > n + max(FEW_LINKS, (1 - MOST) * n):
         return None
     shape = Shape.of(_grid_kind(forms), len(view.names))
@@ -99,21 +102,21 @@ def grid(view: FabricView, labels: Labels, linked: np.ndarray) -> Shape | None:
     return shape
 
 
-def _form(n: int, size: int, step: np.ndarray) -> str:
+def _form(n: int, size: int, step: np.ndarray, astray: int) -> str:
     """Return the form of the lines of ``size`` switches (all-to-all, cycles or paths), from the distances between the
-    linked switches of each line.
+    linked switches of each line. ``astray``: number of links between switches that share no line.
     """
     pairs, lines = len(step), n / size
     all_to_all = n * (size - 1) / 2
     around = int((step == size - 1).sum()) >= lines / 2
     if size == 2:
-        return "pair" if _about(pairs, lines) else "none"
+        return "pair" if _about(pairs, lines, astray) else "none"
     if size > 3 and _about(pairs, all_to_all) and pairs > 1.5 * n:
         return "full"
     if not _about(int(((step == 1) | (step == size - 1)).sum()), pairs):
         return "full" if size == 4 and _about(pairs, all_to_all) else "none"
     wanted = lines * (size if around else size - 1)
-    return ("cycle" if around else "path") if _about(pairs, wanted) else "none"
+    return ("cycle" if around else "path") if _about(pairs, wanted, astray) else "none"
 
 
 def _grid_kind(forms: list[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from softib.diags.cables.counters import links_lost
 from softib.diags.cabling_plan.plan_on_fabric import PlanComparison
-from softib.diags.finding import MANY, Finding, Severity, few
+from softib.diags.finding import MANY, Finding, Severity, few, with_also
 from softib.plural import counted, plural
 
 __all__ = ["one_each"]
@@ -115,15 +115,10 @@ def _folded(led: list[Finding], findings: Iterable[Finding], leads: Any) -> list
             best = next((i for i, x in enumerate(led) if leads(x) and _nodes(f) <= _nodes(x)), -1)
             times[best] = 2
         if best >= 0 and (times[best] >= 2 or f.code in VAGUE or ports <= at.keys()):
-            led[best] = _with(led[best], f)
+            led[best] = with_also(led[best], f)
         else:
             left.append(f)
     return left
-
-
-def _with(lead: Finding, also: Finding) -> Finding:
-    record = {"code": also.code, "message": also.message, "evidence": also.evidence}
-    return replace(lead, evidence={**lead.evidence, "also": [*lead.evidence.get("also", ()), record]})
 
 
 def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
@@ -140,7 +135,7 @@ def _of_dead_switches(findings: list[Finding]) -> list[Finding]:
             lead = by_plan.get(p.guid, i)
             dead[p.guid] = names[str(p)] = lead
             if lead != i and len(f.where) == 1:
-                findings[lead] = _with(findings[lead], f)
+                findings[lead] = with_also(findings[lead], f)
                 folded.add(i)
     followers: dict[int, list[Finding]] = {}
     for i, f in enumerate(findings):
@@ -171,7 +166,7 @@ def _of_absent_leaves(findings: list[Finding]) -> list[Finding]:
         message=f"{first.message}; {counted(adapters, 'adapter')} without any link may belong {on}",
     )
     for f in alone:
-        lead = _with(lead, f)
+        lead = with_also(lead, f)
     return [lead if f is first else f for f in findings if not any(f is x for x in alone)]
 
 
@@ -183,7 +178,7 @@ def _of_exchanged_leaves(findings: list[Finding]) -> list[Finding]:
         ends = _ports(f) if f.code == "swapped-cables" else set()
         lead = next((k for k, ports in leads if len(ends & ports) >= 2), -1)
         if lead >= 0:
-            findings[lead] = _with(findings[lead], f)
+            findings[lead] = with_also(findings[lead], f)
             folded.add(i)
     return [f for i, f in enumerate(findings) if i not in folded]
 
@@ -196,7 +191,7 @@ def _of_exchanged_switches(findings: list[Finding]) -> list[Finding]:
     for i, f in enumerate(findings):
         lead = at.get(f.where[0].guid, -1) if f.code in OF_HOSTS and f.where else -1
         if lead >= 0 and _nodes(f) <= _nodes(findings[lead]):
-            findings[lead] = _with(findings[lead], f)
+            findings[lead] = with_also(findings[lead], f)
             folded.add(i)
     return [f for i, f in enumerate(findings) if i not in folded]
 
@@ -218,7 +213,7 @@ def _of_self_loops(findings: list[Finding]) -> list[Finding]:
                 if at
                 else ""
             )
-            findings[lead] = _with(replace(findings[lead], message=findings[lead].message + text), f)
+            findings[lead] = with_also(replace(findings[lead], message=findings[lead].message + text), f)
             folded.add(i)
     return [f for i, f in enumerate(findings) if i not in folded]
 
@@ -257,7 +252,7 @@ def _with_followers(lead: Finding, several: list[Finding]) -> Finding:
     message = f"{lead.message}; the pattern has {' and '.join(parts)} there"
     lead = replace(lead, where=where, message=message)
     for f in several:
-        lead = _with(lead, f)
+        lead = with_also(lead, f)
     return lead
 
 
@@ -290,7 +285,7 @@ def _of_missing_cables(findings: list[Finding]) -> list[Finding]:
             first = findings[leads[0]]
             text = f"{first.message}; {few(cables)} may be that cable"
             where = tuple(dict.fromkeys((*first.where, *f.where)))
-            findings[leads[0]] = _with(replace(first, message=text, where=where), f)
+            findings[leads[0]] = with_also(replace(first, message=text, where=where), f)
             folded.add(i)
     return [f for i, f in enumerate(findings) if i not in folded]
 
@@ -344,7 +339,7 @@ def _of_two_owners(findings: list[Finding]) -> list[Finding]:
             f"{plural(lost.evidence['pairs'], 'does', 'do')} not arrive"
         )
         lead = findings[owners[0]]
-        findings[owners[0]] = _with(replace(lead, message=f"{lead.message}; {pairs}"), lost)
+        findings[owners[0]] = with_also(replace(lead, message=f"{lead.message}; {pairs}"), lost)
         folded.add(i)
     return [f for i, f in enumerate(findings) if i not in folded]
 
@@ -377,5 +372,5 @@ def _consequences(findings: list[Finding], routes: list[Finding]) -> list[Findin
             if f.code == "ftree-unfit":
                 cost = f"stock ftree does not fit, which costs {f.evidence['cost_percent']:g} % of random pairs' rate"
                 lead = replace(lead, message=f"{lead.message}; {cost}", advice=f"{lead.advice}; or {f.advice}")
-            findings[i] = _with(lead, f)
+            findings[i] = with_also(lead, f)
     return left

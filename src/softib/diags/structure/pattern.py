@@ -197,6 +197,8 @@ def _beats_shuffled(
     hits = _hits(rules, peer)
     if hits == len(rows) or _random_probability(rules, peer, peers) <= EXPECTED_RANDOM:
         return True
+    if hits < MIN_SHARE * len(rows):
+        return False  # for any prediction of shuffled cables
     rng, random_hits, shuffled = np.random.default_rng(len(rows)), 0, peer.copy()
     for _ in range(SHUFFLES):
         shuffled[rows] = rng.permutation(peer[rows])

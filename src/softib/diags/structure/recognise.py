@@ -81,9 +81,9 @@ def recognise(fabric: Fabric) -> Structure:
     return recognise_view(FabricView(fabric))
 
 
-def recognise_view(view: FabricView, labels: Labels | None = None) -> Structure:
+def recognise_view(view: FabricView) -> Structure:
     """Recognise the topology of an existing view."""
-    labels = labels or read_labels(view)
+    labels = read_labels(view)
     rank, distance = ranks(view, labels)
     links = view.between_switches
     sideways = links[rank[view.node_a[links]] == rank[view.node_b[links]]]
@@ -140,8 +140,9 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
         if (shape := grids.grid(view, placed, linked))
     )
     named = grids.grid(view, labels, linked)
-    groups = grids.dragonfly(view, labels, linked) if not named or misfit(view, named) > 1 else None
-    if groups and (not named or (groups.groups > FEW_GROUPS and not misfit(view, groups))):
+    wrong = misfit(view, named) if named else 0
+    groups = grids.dragonfly(view, labels, linked) if not named or wrong > 1 else None
+    if groups and (not named or (groups.groups > FEW_GROUPS and misfit(view, groups) < wrong)):
         named = groups
     if named:
         return named, labels

@@ -70,9 +70,9 @@ def _swap(fabric: Fabric, a: int, b: int, kind: str) -> Planted:
     first, second = (int(fabric.port_cable[p]) for p in (a, b))
     for port, cable in ((a, first), (b, second)):
         if cable < 0:
-            raise InputError(f"no cable is in {fabric.port_name(port)}; swapping needs two that are plugged in")
+            raise InputError(f"{fabric.port_name(port)} has no cable; swapping needs two cables that are plugged in")
     if first == second:
-        raise InputError(f"{names[0]} and {names[1]} are the same cable; swapping needs two")
+        raise InputError(f"{names[0]} and {names[1]} are the ends of one cable; name ports of two cables to swap")
     peer_a, peer_b = int(fabric.port_peer[a]), int(fabric.port_peer[b])
     if peer_a == a or peer_b == b:
         raise InputError(
@@ -141,7 +141,7 @@ def self_loop(fabric: Fabric, a: Target, b: Target | None = None) -> Planted:
         raise InputError(f"{a} and {b} are on different nodes; a self-loop has both ends on one node")
     for port in ports:
         if fabric.port_cable[port] >= 0 or fabric.port_num[port] == 0:
-            raise InputError(f"{fabric.port_name(port)} is not a free port; a self-loop needs one")
+            raise InputError(f"{fabric.port_name(port)} already holds a cable; a self-loop needs a free port")
     add_cable(fabric, *ports)
     names = names_of(fabric, list(dict.fromkeys(ports)))
     return note(fabric, "self-loop", names, f"a cable loops back at {' and '.join(names)}")
@@ -156,7 +156,7 @@ def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: in
     row = cable_at(fabric, cable)
     ends = cable_ends(fabric, row)
     if len(ends) < 2 and fabric.cable_port[row].min() < 0:
-        raise InputError(f"the cable in {cable} has an unknown peer; a slow link needs two known ends")
+        raise InputError(f"the peer of {cable} is unknown; a slow link needs two known ends")
     best = int(plugging.supported_speed_codes(fabric, np.array(ends)).min())
     widths = int(np.bitwise_and.reduce(plugging.supported_lanes(fabric, np.array(ends))))
     code = speed_named(speed).code if speed is not None else best
@@ -166,9 +166,8 @@ def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: in
     most = max(n for n, bit in WIDTH_BITS.items() if bit & widths)
     if code > best or (code == best and (lanes or most) == most):
         raise InputError(
-            f"this is not a slow link: {cable} supports {SPEED_BY_CODE[best].name} with {most} lanes; give a lower "
-            f"speed "
-            f"or fewer lanes"
+            f"this would not slow the link: {cable} supports {SPEED_BY_CODE[best].name} with {most} lanes; use a lower "
+            f"speed or fewer lanes"
         )
     set_active(fabric, ends, code, lanes or most)
     names = names_of(fabric, ends)
@@ -239,7 +238,7 @@ def duplicate_description(fabric: Fabric, node: Target, of: Target) -> Planted:
     a, b = _two_nodes(fabric, node, of)
     names = [fabric.node_name(a), fabric.node_name(b)]
     fabric.node_desc[a] = fabric.node_desc[b]
-    return note(fabric, "duplicate-description", names, f"{names[0]} calls itself {names[1]}")
+    return note(fabric, "duplicate-description", names, f"{names[0]} has the description of {names[1]}")
 
 
 def duplicate_lid(fabric: Fabric, port: Target, of: Target) -> Planted:
@@ -247,7 +246,7 @@ def duplicate_lid(fabric: Fabric, port: Target, of: Target) -> Planted:
     switch)."""
     a, b = (_end_port(fabric, p) for p in (port, of))
     if a == b:
-        raise InputError(f"{port} and {of} are the same port; a duplicate needs two")
+        raise InputError(f"{port} and {of} are the same port; a duplicate needs two ports")
     _give_lids(fabric)
     lid = int(fabric.lid[b])
     PortInfo.lid.set(fabric.port_info, lid, [a])
@@ -270,7 +269,7 @@ def one_sided(fabric: Fabric, cable: Target) -> Planted:
     peer = int(fabric.port_peer[port])
     fabric.cable_port[row], fabric.cable_listed[row] = (port, peer), 1
     names = names_of(fabric, [p for p in (port, peer) if p >= 0])
-    return note(fabric, "one-sided", names, f"{' – '.join(names)} is listed at {names[0]} only")
+    return note(fabric, "one-sided", names, f"{' – '.join(names)} is listed only at {names[0]}")
 
 
 def dangle(fabric: Fabric, port: Target) -> Planted:
@@ -278,7 +277,7 @@ def dangle(fabric: Fabric, port: Target) -> Planted:
     port_row, row = port_at(fabric, port), cable_at(fabric, port)
     peer = int(fabric.port_peer[port_row])
     if peer < 0:
-        raise InputError(f"the peer of {fabric.port_name(port_row)} is unknown already")
+        raise InputError(f"the peer of {fabric.port_name(port_row)} is already unknown; name another port")
     unplug(fabric, row)
     plug(fabric, row, port_row, -1)
     fabric.cable_listed[row] = 1
@@ -289,7 +288,7 @@ def dangle(fabric: Fabric, port: Target) -> Planted:
 def _two_nodes(fabric: Fabric, node: Target, of: Target) -> tuple[int, int]:
     a, b = node_at(fabric, node), node_at(fabric, of)
     if a == b:
-        raise InputError(f"{node!r} and {of!r} are the same node; a duplicate needs two")
+        raise InputError(f"{node!r} and {of!r} are the same node; a duplicate needs two nodes")
     return a, b
 
 
@@ -309,6 +308,6 @@ def _give_lids(fabric: Fabric) -> None:
         return
     ends = fabric.end_ports()
     if len(ends) > LID_UCAST_MAX:
-        raise InputError(f"{len(ends)} end ports cannot all have a LID; a subnet has {LID_UCAST_MAX}")
+        raise InputError(f"{len(ends)} end ports are too many; a subnet has only {LID_UCAST_MAX} unicast LIDs")
     PortInfo.lid.set(fabric.port_info, np.arange(1, len(ends) + 1), ends)
     fabric.source.records |= {"lids"}

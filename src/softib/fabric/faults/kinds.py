@@ -71,7 +71,7 @@ def _arguments(kind: FaultKind, given: dict[str, Any]) -> dict[str, Any]:
             out.update(_PARSERS.get(key, _name)(kind, key, value))
         except (TypeError, ValueError, OverflowError):
             is_what = {**kind.needed, **kind.optional}[key]
-            raise InputError(f"fault {kind.name}: {key}: {value!r} cannot be; it is {is_what}") from None
+            raise InputError(f"fault {kind.name}: {key}: {value!r} is not valid; it must be {is_what}") from None
     return out
 
 

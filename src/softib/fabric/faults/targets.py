@@ -53,7 +53,7 @@ def cable_at(fabric: Fabric, place: Target) -> int:
     """Return the cable in port ``place``. Raises :class:`InputError` if the port has none."""
     cable = int(fabric.port_cable[port_at(fabric, place)])
     if cable < 0:
-        raise InputError(f"no cable is in {fabric.port_name(port_at(fabric, place))}; name a port that has one")
+        raise InputError(f"{fabric.port_name(port_at(fabric, place))} has no cable; name a port with a cable")
     return cable
 
 

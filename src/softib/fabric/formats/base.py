@@ -131,7 +131,7 @@ def read_lines(path: Path, problems: Problems) -> list[str]:
     got = content(path)
     data = decoded(got.data)
     if data.count(b"\n") > MOST_LINES:
-        raise UnreadableFile(f"{problems.file}: more than {MOST_LINES:,} lines, the maximum for a fabric file")
+        raise UnreadableFile(f"{problems.file}: more than {MOST_LINES:,} lines, the maximum of a fabric file")
     out = data.decode("utf-8", "surrogateescape").split("\n")
     for at in [i for i, line in enumerate(out) if len(line) > LINE_LIMIT]:
         problems.add(at + 1, f"line of {len(out[at])} characters is too long for a record: {shown(out[at][:80])}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -295,6 +296,18 @@ def _by_the_other_end(a: np.ndarray, b: np.ndarray, usable: np.ndarray, peer_nod
                 b[i] = a[named[0]]
 
 
+class _Matches(NamedTuple):
+    """Cables, int64[cables] each."""
+
+    first: np.ndarray
+    second: np.ndarray
+    """-1: unknown."""
+    listed: np.ndarray
+    """Number of ends that are listed."""
+    dangling: int
+    """Number of records whose peer has no record."""
+
+
 def _match(
     r: Records,
     a: np.ndarray,
@@ -303,9 +316,8 @@ def _match(
     line: np.ndarray,
     peer_node: np.ndarray,
     problems: Problems,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Return the cables in file order as (port a, port b or -1, number of ends that are listed),
-    and the number of dangling records."""
+) -> _Matches:
+    """Return the cables in file order."""
     rows = np.flatnonzero(usable)
     order = rows[np.argsort(a[rows], kind="stable")]
     at = np.searchsorted(a[order], b)
@@ -347,7 +359,7 @@ def _match(
             taken[int(b[i])] = int(line[i])
             if int(peer_node[i]) not in r.only_a_peer:
                 problems.add(int(line[i]), f"one-sided: {_peer(r, int(i))} does not list this cable", ONE_SIDED)
-    return a[keep], second[keep], listed[keep], dangling
+    return _Matches(a[keep], second[keep], listed[keep], dangling)
 
 
 def _name(r: Records, node: int) -> str:

@@ -156,8 +156,8 @@ class Records:
         names = {k for k, t in zip(self.key, self.node_type, strict=True) if t == NodeType.SWITCH}
         if len(names) >= LID_UCAST_MAX:
             raise LimitError(
-                f"{self.file}: more than {LID_UCAST_MAX} switches; a subnet has {LID_UCAST_MAX} unicast LIDs, "
-                "and each switch needs one"
+                f"{self.file}: more than {LID_UCAST_MAX} switches; each needs a unicast LID, and a subnet has only "
+                f"{LID_UCAST_MAX}"
             )
         self.count_at = self.switches + LID_UCAST_MAX - len(names)
 

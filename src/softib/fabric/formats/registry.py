@@ -196,11 +196,11 @@ def _check_format(name: str, value: Any) -> None:
     """Raise :class:`InputError` if ``value`` is not a :class:`Format` that can be read and has the
     name ``name``."""
     if not isinstance(value, Format) or value.kind != "fabric":
-        raise InputError("it is not a softib.fabric.formats.registry.Format of kind fabric")
+        raise InputError("the entry point is not a softib.fabric.formats.registry.Format of kind fabric")
     if value.name != name:
         raise InputError(f"its format is called {value.name!r}; call it {name!r}")
     if value.writer:
-        raise InputError("packages add only readers; leave its writer empty")
+        raise InputError("the format has a writer, but packages can add only readers; leave the writer empty")
     re.compile(value.signature.encode(), re.MULTILINE)
     if not callable(load(value.reader)):
         raise InputError(f"its reader {value.reader} is not a function")
@@ -237,7 +237,7 @@ def detect(path: str | Path, *, among: Iterable[str] = ()) -> Format:
     if sheets_of_text(start[:LIST_BYTES].decode("utf-8", "replace")).layout is not None:
         raise UnknownFormat(f"{name}: this is a cabling list, not a fabric; {_USE['plan']}")
     names = ", ".join(f.name for f in formats() if (f.reader and (not kinds or f.kind in kinds)))
-    raise UnknownFormat(f"{name}: no known format in its content; softib reads {names}")
+    raise UnknownFormat(f"{name}: the content is of no known format; softib reads {names}")
 
 
 def read(
@@ -260,7 +260,7 @@ def read(
     with blamed_on(row.package, f"reader of {row.name}") if row.package else nullcontext():
         result: ReadResult = load(row.reader)(path, ibnl_dirs=tuple(ibnl_dirs), node_name_map=node_name_map)
         if not isinstance(result, ReadResult):
-            raise TypeError(f"it gave {type(result).__name__}, not ReadResult")
+            raise TypeError(f"the reader returned {type(result).__name__}, not ReadResult")
     _refuse_noise(path, row, result)
     for listing in counters:
         result.problems += load(_HERE + "counters_text:read_counters")(listing, result.fabric)

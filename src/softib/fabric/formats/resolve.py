@@ -46,7 +46,6 @@ def to_fabric(
     problems: Problems,
     *,
     records: frozenset[str] = frozenset(),
-    lft_cap: int = 49152,
     mlids: int = 1024,
 ) -> ReadResult:
     """Build the fabric that ``r`` describes. ``records`` adds kinds of recorded data that do not
@@ -59,8 +58,8 @@ def to_fabric(
     index = merge_repeated_nodes(r, problems)
     columns = {n: np.array(getattr(r, n), np.int64) for n in _INTEGERS}
     cables = pair(r, index, columns, problems)
-    _check_size(path, columns["node_type"], cables.nports, lft_cap)
-    b = FabricBuilder(stem(path), lft_cap, mlids)
+    b = FabricBuilder(stem(path), mlids=mlids)
+    _check_size(path, columns["node_type"], cables.nports, b.lft_cap)
     n = len(r.key)
     node_type, nports = columns["node_type"], _at_least_one_port(r, cables.nports, problems)
     supported, lanes = _supported(r, columns, cables)

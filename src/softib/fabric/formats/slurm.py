@@ -117,7 +117,7 @@ def tree(fabric: Fabric) -> tuple[list[Line], list[str]]:
             part.update(dict.fromkeys(members, name))
     roots = sorted(sorted({part[leaf] for leaf in leaf_hosts}), key=natural_key)
     if len(roots) > 1:
-        notes.append(f"separate trees, no switch joins them: {', '.join(roots[:20])}")
+        notes.append(f"these trees are separate, because no switch joins them: {', '.join(roots[:20])}")
     return lines, notes
 
 

@@ -40,9 +40,7 @@ def medium_for_length(length_m: Any) -> np.ndarray:
     reach = np.array([r for r, _ in REACH_M])
     media = np.array([m for _, m in REACH_M] + [CableMedium.UNKNOWN])
     if (lengths > reach[-1]).any():
-        raise InputError(
-            f"no InfiniBand cable is {np.nanmax(lengths):g} m long; single-mode fibre reaches {reach[-1]:g} m"
-        )
+        raise InputError(f"a cable of {np.nanmax(lengths):g} m is too long; single-mode fibre reaches {reach[-1]:g} m")
     return media[np.where(np.isnan(lengths), len(reach), np.searchsorted(reach, lengths))].astype(np.uint8)
 
 
@@ -75,7 +73,7 @@ def apply_cables(
 def _by_tier(fabric: Fabric, lengths: Mapping[str, float]) -> np.ndarray:
     tiers = fabric.source.generator.get("tiers", ())
     if not tiers:
-        raise InputError("length_m by tier needs a generated topology; give one number for an imported fabric")
+        raise InputError("length_m per tier needs a generated topology; use one number for an imported fabric")
     table = np.full(len(tiers) + 1, np.nan)
     for name, length in lengths.items():
         if name not in tiers:

@@ -66,7 +66,8 @@ def _dragonfly(values: dict[str, Any]) -> Blueprint:
         raise impossible(
             "dragonfly",
             "g",
-            f": {counted(g, 'group')}, but a group has {a * h} global cables; at most {a * h + 1} groups",
+            f": {counted(g, 'group')} are too many: a group has {a * h} global cables, so use at most {a * h + 1} "
+            f"groups",
         )
     if p + a - 1 + h > radix:
         raise impossible(
@@ -137,7 +138,8 @@ def _dragonfly_plus(values: dict[str, Any]) -> Blueprint:
         raise impossible(
             "dragonfly+",
             "g",
-            f": {counted(g, 'group')}, but a group has {spines * h} global cables; at most {spines * h + 1} groups",
+            f": {counted(g, 'group')} are too many: a group has {spines * h} global cables, so use at most "
+            f"{spines * h + 1} groups",
         )
     for name, first, need in (
         ("p", f"{counted(p, 'host')} and {spines * cables} uplinks of a leaf", p + spines * cables),

@@ -110,7 +110,7 @@ def _leaf_ports(radix: int, levels: int, values: dict[str, Any]) -> tuple[int, i
         raise impossible(
             NAME,
             "radix",
-            f": {radix} is odd, but half the ports go up and half down; use {radix - 1} or {radix + 1}, or leave a "
+            f": {radix} is odd, but half of the ports are uplinks; use {radix - 1} or {radix + 1}, or leave a "
             f"port of each leaf free with hosts_per_leaf: {radix // 2} and uplinks: {radix // 2}",
         )
     if h + u > radix:
@@ -142,7 +142,9 @@ def _check_parallel(radix: int, u: int, cables: list[int | None]) -> None:
         if parallel and up % parallel:
             right = [d for d in range(1, up + 1) if up % d == 0]
             raise impossible(
-                NAME, "parallel", f": {parallel} does not divide {up} uplinks; use one of {', '.join(map(str, right))}"
+                NAME,
+                "parallel",
+                f": {parallel} parallel cables do not divide {up} uplinks; use one of {', '.join(map(str, right))}",
             )
         up = radix // 2
 
@@ -170,13 +172,15 @@ def _explicit_shape(values: dict[str, Any]) -> tuple[TreeShape, int]:
     number of hosts, return only its left part."""
     m = values["m"]
     if not m:
-        raise impossible(NAME, "m", "is missing; w and p need it: children of a switch, leaves first")
+        raise impossible(NAME, "m", "is missing: w and p need m, the children of a switch, leaves first")
     w, p = values["w"] or [1] * len(m), values["p"] or [1] * len(m)
     for name, column in (("w", w), ("p", p)):
         if len(column) != len(m):
             raise impossible(NAME, name, f": {len(column)} numbers, m has {len(m)}; use one per level, leaves first")
         if column[0] != 1:
-            raise impossible(NAME, name, f": it begins with {column[0]}; a host has one cable to one leaf, so use 1")
+            raise impossible(
+                NAME, name, f": the first number is {column[0]}, but a host has one cable to one leaf; use 1"
+            )
     for other in ("oversubscription", "hosts_per_leaf", "uplinks", "parallel", "levels"):
         given = values[other]
         if (

@@ -12,7 +12,7 @@ from softib.iba.devices import DEVICES, SWITCH_BY_GENERATION
 from softib.iba.rates import speed_named
 from softib.result import HIDDEN, Result, also, key
 
-__all__ = ["COMMON", "FORMS", "Kind", "Parameter", "adapters_parameter", "default_radix", "impossible"]
+__all__ = ["COMMON", "FORMS", "MOST_RATIO", "Kind", "Parameter", "adapters_parameter", "default_radix", "impossible"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def _whole(p: Parameter, kind: str, value: Any) -> int:
         raise impossible(kind, p.name, f": {value!r} is not a whole number{_doc(p)}")
     number = int(value)
     if not p.low <= number <= p.high:
-        raise impossible(kind, p.name, f": {number} is out of range; it can be {p.low} to {p.high}")
+        raise impossible(kind, p.name, f": {number} is out of range; use {p.low} to {p.high}")
     return number
 
 
@@ -88,9 +88,9 @@ def _ratio(p: Parameter, kind: str, value: Any) -> float:
         raise impossible(kind, p.name, f': {value!r} is not a ratio; use 2 or "2:1"') from None
     # YAML 1.1 reads numbers with colons in base 60: an unquoted 2:1 becomes 121, and 1:1 becomes
     # 61.
-    if not 1 <= number <= 60:
-        quote = '; quote it: "2:1" (unquoted, YAML reads 2:1 as 121)' if number > 60 else ""
-        raise impossible(kind, p.name, f": {value!r} must be between 1 and 60{quote}")
+    if not 1 <= number <= MOST_RATIO:
+        quote = '; quote it: "2:1" (unquoted, YAML reads 2:1 as 121)' if number > MOST_RATIO else ""
+        raise impossible(kind, p.name, f": {value!r} must be between 1 and {MOST_RATIO}{quote}")
     return number
 
 
@@ -115,6 +115,8 @@ _CHECKS: dict[str, Callable[[Parameter, str, Any], Any]] = {
     "text": _text,
 }
 
+MOST_RATIO = 60
+"""Largest number of host ports per uplink."""
 FORMS = tuple(_CHECKS)
 COMMON: tuple[Parameter, ...] = (
     Parameter("name", "text", "name of the fabric; by default the kind"),
@@ -135,13 +137,13 @@ SHARP_GENERATIONS = ("HDR", "NDR", "XDR")
 """Generations whose switches can have an aggregation node."""
 
 
-def radix_parameter(low: int = 2) -> Parameter:
+def radix_parameter() -> Parameter:
     """Return the parameter ``radix``, which most kinds have."""
     return Parameter(
         "radix",
         "whole",
         "ports per switch; by default those of the generation's switch (NDR 64, HDR 40, EDR 36)",
-        low=low,
+        low=2,
         high=MAX_PORTS,
     )
 
@@ -203,7 +205,7 @@ class Kind(Result):
             raise impossible(
                 self.name,
                 "aggregation_nodes",
-                f": {values['generation']} switches have none; use a generation of {', '.join(SHARP_GENERATIONS)}",
+                f": {values['generation']} switches have no SHARP; use a generation of {', '.join(SHARP_GENERATIONS)}",
             )
         values["name"] = values["name"] or self.name
         return values

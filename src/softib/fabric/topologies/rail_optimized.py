@@ -39,7 +39,7 @@ def build(values: dict[str, Any]) -> Blueprint:
         raise impossible(
             NAME,
             "radix",
-            f": {radix} is odd, but a leaf has half its ports for nodes and half for spines; use {radix - 1} or "
+            f": {radix} is odd, but half of a leaf's ports are for nodes and half for spines; use {radix - 1} or "
             f"{radix + 1}, or leave a port of each leaf free with nodes_per_unit: {radix // 2}",
         )
     values["nodes_per_unit"] = slots = values["nodes_per_unit"] or radix // 2
@@ -96,7 +96,9 @@ def _has_ufm(values: dict[str, Any], units: int) -> bool:
         )
     if wanted and not enough:
         raise impossible(
-            NAME, "ufm", f": its {UFM_HOSTS * UFM_PORTS} ports need as many rails; use ufm: false, or more rails"
+            NAME,
+            "ufm",
+            f": UFM's {UFM_HOSTS * UFM_PORTS} ports need {UFM_HOSTS * UFM_PORTS} rails; use ufm: false, or more rails",
         )
     return bool(wanted)
 

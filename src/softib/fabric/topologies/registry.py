@@ -37,15 +37,15 @@ def kinds() -> Mapping[str, Kind]:
 def _check_kind(name: str, value: Any) -> None:
     """Raise :class:`InputError` if ``value`` is not a :class:`Kind` with the name ``name``."""
     if not isinstance(value, Kind) or not callable(value.build):
-        raise InputError("it is not a softib.fabric.topologies.params.Kind with a function build")
+        raise InputError("the entry point is not a softib.fabric.topologies.params.Kind with a function build")
     if value.name != name:
-        raise InputError(f"its kind is called {value.name!r}; call it {name!r}")
+        raise InputError(f"the name of its Kind is {value.name!r}; use the name of the entry point, {name!r}")
     common = {p.name for p in COMMON}
     for p in value.parameters:
         if not isinstance(p, Parameter) or p.form not in FORMS:
             raise InputError(f"{p!r} is not a Parameter of a form {', '.join(FORMS)}")
         if p.name in common:
-            raise InputError(f"its parameter {p.name} exists for every kind; rename it")
+            raise InputError(f"its parameter {p.name} is a parameter of every kind; rename it")
 
 
 def blueprint(kind: str, **params: Any) -> Blueprint:
@@ -74,7 +74,7 @@ def generate(kind: str, **params: Any) -> Fabric:
         drawn = row.build(values)
         fabric = drawn.build() if isinstance(drawn, Blueprint) else drawn
         if not isinstance(fabric, Fabric):
-            raise TypeError(f"it gave {type(fabric).__name__}, not Fabric")
+            raise TypeError(f"build returned {type(fabric).__name__}, not Fabric")
         return fabric
 
 

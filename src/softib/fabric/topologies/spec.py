@@ -181,9 +181,7 @@ def _lift_import(file: Path, data: dict[str, Any], lines: Any) -> None:
     if "import" not in data:
         return
     if "topology" in data:
-        raise InputError(
-            f"{file}:{lines.of(('import',))}: import and topology are both given; a fabric comes from one of them"
-        )
+        raise InputError(f"{file}:{lines.of(('import',))}: import and topology are both given; use one of them")
     data["topology"] = {"import": data.pop("import")}
     lines[("topology",)] = lines[("topology", "import")] = lines.of(("import",))
 
@@ -255,7 +253,7 @@ def _imported(
                 raise UnknownName("key next to import", str(key), IMPORT_KEYS)
     if spec.generation is not None:
         raise InputError(
-            f"{file}:{lines.of(('generation',))}: generation: an imported fabric has speeds already; remove it"
+            f"{file}:{lines.of(('generation',))}: generation: an imported fabric already has speeds; remove generation"
         )
     ibnl = topology.get("ibnl") or []
     file_names: dict[str, list[Any]] = {

@@ -32,7 +32,7 @@ def read_journal(path: str | os.PathLike[str]) -> JournalContent:
     the file is not a journal."""
     rows = list(_parsed(read_text(path, "journal", FILE_LIMIT, "replace").splitlines()))
     if not rows or not isinstance(rows[0], dict) or rows[0].get(KEY) != VERSION:
-        raise UnreadableFile(f"{os.fspath(path)}: not a journal of softib accept; name the file that a run wrote")
+        raise UnreadableFile(f"{os.fspath(path)}: not a journal of softib accept; use the file that --journal wrote")
     return JournalContent(rows[0], [r for r in rows[1:] if isinstance(r, dict)])
 
 
@@ -55,7 +55,7 @@ class Journal:
             return
         if self._path.exists():
             if not resume:
-                raise InputError(f"{path}: exists already; resume it with --resume, or name another --journal")
+                raise InputError(f"{path}: already exists; add --resume to continue it, or use another --journal")
             self._go_on()
         else:
             self._write([self.plan])
@@ -66,7 +66,7 @@ class Journal:
         odd = [k for k in self.plan if before.get(k) != json.loads(json.dumps(self.plan[k]))]
         if odd:
             raise InputError(
-                f"{self._path}: belongs to a run with another {odd[0]}; resume with the same arguments, or name "
+                f"{self._path}: the journal is of a run with another {odd[0]}; resume with the same arguments, or use "
                 f"another --journal"
             )
         self.entries = entries

@@ -149,7 +149,7 @@ def launcher_named(name: str, fabric: str = "", ssh_config: str = "") -> Launche
     if name not in LAUNCHERS:
         raise UnknownName("launcher", name, LAUNCHERS)
     if ssh_config and name != "ssh":
-        raise InputError(f"{ssh_config}: an ssh configuration needs --launcher ssh, not {name}")
+        raise InputError(f"{ssh_config}: an ssh configuration has no effect with --launcher {name}; use --launcher ssh")
     if ssh_config and not os.access(ssh_config, os.R_OK):
-        raise InputError(f"{ssh_config}: not a readable ssh configuration; name a file, for example ~/.ssh/config")
+        raise InputError(f"{ssh_config}: not a readable ssh configuration; use a file like ~/.ssh/config")
     return Launcher(name, fabric, ssh_config)

@@ -82,7 +82,7 @@ def parse(output: str, latency: bool) -> float:
             if wanted in head and head.index(wanted) < len(numbers):
                 value = float(numbers[head.index(wanted)])
     if value is None or value <= 0:
-        raise PeerError(f"no table of perftest in its output: {reason_of(output) or 'it printed nothing'}")
+        raise PeerError(f"the output of perftest has no table of results: {reason_of(output) or 'it printed nothing'}")
     return value
 
 

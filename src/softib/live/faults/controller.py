@@ -130,7 +130,7 @@ class FaultController:
                     raise
         port = port_at(self.fabric, where)
         if self.fabric.port_peer[port] < 0:
-            raise InputError(f"no cable is in {self.fabric.port_name(port)}; name a port that has one")
+            raise InputError(f"{self.fabric.port_name(port)} has no cable; name a port with a cable")
         return port
 
     def _stop_flapping(self, port: int) -> None:

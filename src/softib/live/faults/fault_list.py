@@ -40,7 +40,8 @@ def locations_of(fabric: Fabric, where: str, of_node: bool) -> list[str]:
         matches = [fabric.port_name(p) for n in nodes for p in _cabled(fabric, n, ports)]
     if not matches:
         raise InputError(
-            f"nothing matches {where!r}; nodes are named as in {fabric.node_name(0)!r}, ports as in [1-4,9] or [*]"
+            f"no node or port matches {where!r}; write nodes like {fabric.node_name(0)!r}, and ports like [1-4,9] or "
+            f"[*]"
         )
     return matches
 

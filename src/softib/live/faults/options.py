@@ -86,12 +86,12 @@ KINDS: dict[str, LiveFault] = {
     "link-down": LiveFault("the cable carries no signal; the link stays down until link-up"),
     "link-up": LiveFault("the cable carries a signal again; the link trains to INIT"),
     "flap": LiveFault(
-        "the link goes down and comes up again and again",
+        "the link goes down and comes up repeatedly",
         options={
             "period_s": Option(_seconds, f"seconds from one flap to the next, from {LEAST_PERIOD_S}", 2.0),
             "count": Option(_count, "number of flaps, from 1"),
-            "duration_s": Option(_seconds, "seconds after which no new flap begins"),
-            "down_s": Option(_seconds, "seconds for which each flap lasts, less than the period (default: half of it)"),
+            "duration_s": Option(_seconds, "time in seconds after which no new flap begins"),
+            "down_s": Option(_seconds, "duration of each flap in seconds, less than the period (default: half of it)"),
         },
     ),
     "ber": LiveFault(
@@ -110,12 +110,12 @@ KINDS: dict[str, LiveFault] = {
         options={"db": Option(_decibels, f"optical loss in dB, from 0 to {MOST_DB:g}")},
     ),
     "hot-module": LiveFault(
-        "the module in the port reports a temperature",
+        "the module in the port reports this temperature",
         needed=("celsius",),
         options={"celsius": Option(_celsius, "degrees Celsius, from -100 to 120")},
     ),
     "downgrade": LiveFault(
-        "the link trains again, with at most this width and speed",
+        "the link retrains, with at most this width and speed",
         options={
             "width": Option(_count, "lanes: 1, 2, 4, 8 or 12"),
             "speed": Option(_text, "a generation, for example EDR"),
@@ -125,8 +125,8 @@ KINDS: dict[str, LiveFault] = {
         "the port drains data VLs slowly; its peer waits, or discards after HOQLife",
         needed=("gbps",),
         options={
-            "gbps": Option(_rate, "Gb/s that the port drains; 0: nothing"),
-            "overrun": Option(_flag, "true: the port grants credits nevertheless, and its buffer overruns"),
+            "gbps": Option(_rate, "rate at which the port drains, in Gb/s; 0: not at all"),
+            "overrun": Option(_flag, "true: the port grants credits although it is slow, so its buffer overruns"),
         },
     ),
     "flow-control": LiveFault(

@@ -115,8 +115,8 @@ def check_reachable(environment: Mapping[str, str]) -> None:
     base = environment.get("IBSIM_SOCKNAME")
     if base is not None and not _is_bound(abstract(f"{base}:ctl")):
         raise InputError(
-            f"@{base}:ctl does not exist in this network namespace, and the stock library has no other way to the "
-            "fabric; leave out --stock-preload, or run the program in the network namespace of 'softib up'"
+            f"@{base}:ctl does not exist in this network namespace, and the stock library can reach the fabric only "
+            f"through it; leave out --stock-preload, or run the program in the network namespace of 'softib up'"
         )
 
 

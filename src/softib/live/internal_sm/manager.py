@@ -87,7 +87,7 @@ def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:
     """
     manager, graph = sm.aggregation, sm.graph
     if manager is None or graph is None:
-        raise InputError("there are no aggregation trees; set aggregation: true in the fabric's sm: section")
+        raise InputError("this fabric has no aggregation trees; set aggregation: true in its sm: section")
     db = sm.database
     switch_of = {int(node): int(s) for node, s in zip(graph.end_node, graph.end_switch, strict=True) if node >= 0}
     switches = [switch_of.get(db.node_of(guid), -1) for guid in guids]
@@ -95,7 +95,7 @@ def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:
         raise InputError("a host of the job is not up; softib status shows which ports are")
     job = manager.job(np.array(switches, np.int64), streaming)
     if job is None:
-        raise InputError("no aggregation tree has a node in the switch of each of these hosts")
+        raise InputError("no aggregation tree includes the switches of all these hosts; use other hosts")
     name = lambda row: db.name(int(graph.switch_node[manager.switch_of[row]]))
     nodes, hosts = ([name(row) for row in rows.tolist()] for rows in (job.nodes, job.node_of_host))
     return JobTree(job.tree, streaming, name(job.top), nodes, hosts)

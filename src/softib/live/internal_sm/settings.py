@@ -122,8 +122,8 @@ class ManagerSettings:
         engines = str(stated.get("engine", section.get("engine", ""))).split(",")
         if self.options is not None and "torus-2QoS" in engines and not stated.get("qos", section.get("qos")):
             self.note(
-                "OpenSM 3.3.23 refuses torus-2QoS without qos TRUE and uses the next "
-                "engine, or minhop; softib routes with it"
+                "OpenSM 3.3.23 rejects torus-2QoS without qos TRUE and uses the next engine, or minhop; softib accepts "
+                "it"
             )
 
 

@@ -196,7 +196,7 @@ def end(pids: Sequence[int], ended: Callable[[], bool]) -> None:
 
     if wait(GRACE_S):
         return
-    print("softib: the fabric is gone; its programs are ended", file=sys.stderr)
+    print("softib: the fabric has stopped, so its programs are terminated", file=sys.stderr)
     until = time.monotonic() + GRACE_S
     while not ended():
         how = signal.SIGTERM if time.monotonic() < until else signal.SIGKILL

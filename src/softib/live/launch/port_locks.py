@@ -42,7 +42,7 @@ def port_locks(folder: Path, attached: Attached, clients: Clients, program: str,
     reserved a port, or if ``alone`` is true and a port is in use.
     """
     if alone and attached.manager:
-        raise InputError(f"{attached.manager} is taken: the subnet manager of 'softib up' uses it; name another --node")
+        raise InputError(f"{attached.manager} is in use by the subnet manager of 'softib up'; use another --node")
     locks = folder / FOLDER
     held: list[int] = []
     try:
@@ -66,7 +66,9 @@ def _lock(path: Path, name: str, clients: Clients, program: str, alone: bool) ->
     except BlockingIOError:
         owner = os.pread(fd, 200, 0).decode("utf-8", "replace")
         os.close(fd)
-        raise InputError(f"{name} is taken: {_who(name, clients, owner)}; name another --node, or end it") from None
+        raise InputError(
+            f"{name} is in use: {_who(name, clients, owner)}; use another --node, or end that program"
+        ) from None
     os.ftruncate(fd, 0)
     if alone:
         os.pwrite(fd, f"pid {os.getpid()} ({program})".encode()[:200], 0)

@@ -128,7 +128,8 @@ def run_attached(program: str, command: Sequence[str], env: dict[str, str], opti
     """
     if options.stock and not os.access(".", os.W_OK):
         raise InputError(
-            f"{os.getcwd()}: cannot be written; the stock library keeps its files in the current directory"
+            f"{os.getcwd()}: cannot write there, but the stock library keeps its files in the current directory; "
+            f"change to a writable one"
         )
     preload = _preload(Path(program), options, "SOFTIB_RECORD" in {**os.environ, **env})
     stale = StaleDirs() if options.stock else None
@@ -177,7 +178,8 @@ def _preload(program: Path, options: LaunchOptions, recorded: bool) -> dict[str,
             )
         if there.deaf and not options.namespace:
             print(
-                f"softib: {program} {there.deaf}: it does not see the fabric; --ns shows it /sys/class/infiniband",
+                f"softib: {program} {there.deaf}, so it does not see the fabric; use --ns to show it "
+                f"/sys/class/infiniband",
                 file=sys.stderr,
             )
     env = {"LD_PRELOAD": " ".join(filter(None, (*map(str, libraries), os.environ.get("LD_PRELOAD", ""))))}
@@ -223,9 +225,8 @@ def _start(
     except subprocess.SubprocessError:
         reason = os.read(error_out, 1024).decode(errors="replace") if enter else "its start failed"
         raise InputError(
-            f"this machine permits no mount namespace ({reason}); run as root, enable unprivileged user namespaces, "
-            f"or give "
-            f"programs the path $SOFTIB_VIEW/sys (softib run --sysfs)"
+            f"this machine does not permit mount namespaces ({reason}); run as root, enable unprivileged user "
+            f"namespaces, or point programs to the path $SOFTIB_VIEW/sys (softib run --sysfs)"
         ) from None
     finally:
         os.close(error_out)

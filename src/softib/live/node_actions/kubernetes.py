@@ -34,7 +34,8 @@ class Api:
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not url and not host:
             raise InputError(
-                "this is not a Kubernetes pod; name its API server with --api, for example kubectl proxy's"
+                "this is not a Kubernetes pod; set the address of the API server with --api, for example that of "
+                "kubectl proxy"
             )
         self.url = (url or f"https://{f'[{host}]' if ':' in host else host}:{port}").rstrip("/")
         if not self.url.startswith(("http://", "https://")):
@@ -67,7 +68,7 @@ class Api:
             reason = getattr(error, "reason", error)
             raise PeerError(f"{self.url}{path}: {method}: {shown(str(reason))}") from None
         if not isinstance(value, dict):
-            raise PeerError(f"{self.url}{path}: {method}: the answer is not an object")
+            raise PeerError(f"{self.url}{path}: {method}: the answer is not a JSON object")
         return value
 
 
@@ -104,4 +105,7 @@ def mark_node(api: Api, node: str, failed: bool, reason: str) -> bool:
         except Conflict:
             continue
         return True
-    raise PeerError(f"{api.url}{path}: other clients changed the node {TRIES} times meanwhile; run it again")
+    raise PeerError(
+        f"{api.url}{path}: the node was not updated, because other clients changed it during each of {TRIES} tries; "
+        f"run the command again"
+    )

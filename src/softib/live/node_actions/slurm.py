@@ -27,4 +27,4 @@ def drain(node: str, reason: str) -> None:
         raise PeerError(f"scontrol did not answer within {LIMIT_S:.0f} s; node {node} is not drained") from None
     if done.returncode:
         output = shown((done.stderr or done.stdout).strip().partition("\n")[0])
-        raise PeerError(f"scontrol did not drain node {node}: {output or f'it ended with {done.returncode}'}")
+        raise PeerError(f"scontrol did not drain node {node}: {output or f'exit code {done.returncode}'}")

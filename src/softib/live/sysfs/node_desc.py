@@ -39,7 +39,7 @@ class Descriptions:
         self._watched: dict[int, tuple[View, Device]] = {}
         self.fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if self.fd < 0:
-            print(f"softib: {self._reason()}; writes of programs to node_desc are not applied", file=sys.stderr)
+            print(f"softib: {self._reason()}; what programs write to node_desc has no effect", file=sys.stderr)
             return
         selector.register(self.fd, selectors.EVENT_READ, self._ready)
         views.made = self.watch

@@ -112,4 +112,4 @@ def _one(matches: list[UmadDevice], wanted: str, all_of: list[UmadDevice]) -> Um
         return matches[0]
     names = [f"{d.ca}:{d.portnum}" for d in all_of]
     similar = nearest(wanted, names) or names[:8]
-    raise InputError(f"no umad device {wanted}; there are {', '.join(similar)}")
+    raise InputError(f"umad device {wanted} does not exist; use one of {', '.join(similar)}")

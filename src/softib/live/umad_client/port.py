@@ -142,7 +142,7 @@ class UmadPort:
             name = MgmtClass(mgmt_class).name
             if methods and error.errno == errno.EINVAL:
                 raise InputError(second_manager(self.device)) from None
-            raise InputError(f"{self.device}: no agent of class {name}: {error.strerror}") from None
+            raise InputError(f"{self.device}: cannot register an agent of class {name}: {error.strerror}") from None
         return registered_id(bytes(request))
 
     # -- the role of a manager --

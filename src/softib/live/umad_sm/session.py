@@ -180,11 +180,11 @@ class Until:
             return False
         if sm.state == SmState.DISCOVERING:
             why = "; ".join(sm.report.problems[:3]) or "its link is down"
-            raise MadTimeout(f"{self.device}: cannot manage a subnet from here: {why}")
+            raise MadTimeout(f"{self.device}: cannot manage the subnet from this port: {why}")
         if time.monotonic() > self.deadline:
             raise MadTimeout(
-                f"{self.device}: another master still has the subnet after {HANDOVER_S:.0f} s; its rank is not "
-                f"lower than priority {sm.config.priority} here"
+                f"{self.device}: another master has not handed over the subnet after {HANDOVER_S:.0f} s; use a "
+                f"--priority above its own (it is {sm.config.priority} here)"
             )
         return False
 
@@ -226,7 +226,7 @@ def dry_run(
             raise KeyboardInterrupt
         if manager.sm.database.sm_port < 0:
             why = "; ".join(manager.sm.report.problems[:3]) or "its link is down"
-            raise MadTimeout(f"{device}: cannot see a subnet from here: {why}")
+            raise MadTimeout(f"{device}: cannot read the subnet from this port: {why}")
         return manager, wire.dry.changes(manager.sm.database), master
     finally:
         port.close()

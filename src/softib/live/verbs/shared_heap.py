@@ -58,7 +58,7 @@ def sparse_file(path: Path, size: int, mapped: int, reserved: Sequence[tuple[int
             os.close(fd)
             raise
     except OSError as error:
-        raise InputError(f"{path}: cannot be made: {os_reason(error)}") from None
+        raise InputError(f"{path}: cannot create the file: {os_reason(error)}") from None
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def exporters() -> Mapping[str, Extension]:
 def _check(name: str, value: Any) -> None:
     """Raise :class:`InputError` for a ``value`` that is not a complete exporter."""
     if not (isinstance(value, type) and issubclass(value, RoundExporter)):
-        raise InputError("it is not a subclass of softib.monitor.exporter.round_exporter.RoundExporter")
+        raise InputError("the entry point is not a subclass of softib.monitor.exporter.round_exporter.RoundExporter")
     if "export" in value.__abstractmethods__:
         raise InputError("it has no method export(ports, reading, interval)")
 
@@ -88,7 +88,7 @@ def open_exporters(source: str, to: Sequence[str]) -> list[RoundSink]:
 def _parsed(text: str) -> tuple[Extension, str]:
     name, mark, target = text.partition("=")
     if not mark or not name:
-        raise InputError(f"{text!r} has no exporter and target; use NAME=TARGET")
+        raise InputError(f"{text!r} does not name an exporter and a target; use NAME=TARGET")
     if not exporters():
         raise InputError(f"no exporter named {name!r}; no installed package declares one (docs/tutorial/exporter.md)")
     if name not in exporters():

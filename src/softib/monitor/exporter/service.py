@@ -153,7 +153,7 @@ class ExporterService:
             took = self.watch.round.duration_s if self.watch.round is not None else 0.0
             if took > self.every_s and not slow:
                 slow = True
-                self.notice(f"a round takes {took:.1f} s; use an --every larger than {self.every_s:g}")
+                self.notice(f"a round takes {took:.1f} s, longer than --every {self.every_s:g}; use a larger --every")
 
     def step(self) -> None:
         """Read one round, and make its text."""
@@ -162,7 +162,8 @@ class ExporterService:
         if len(present) - len(one.silent) <= 1 and len(present | {guid for guid, _ in self.seen.ports}) > 1:
             self.watch.poller.rediscover_soon()
             raise MadTimeout(
-                f"{self.watch.opened.name}: only the own device answers; its link is down, or all others are"
+                f"{self.watch.opened.name}: only this host's device answers, because its link or all other devices are "
+                f"down"
             )
         interval = self.watch.interval
         with self._lock:

@@ -72,7 +72,7 @@ class UfmList:
         if parts is None:
             raise InputError(f"UFM's address {shown(self.url, NAME)!r}: use https://HOST or https://HOST:PORT")
         if parts[0] == "http" and parts[1] not in ("localhost", "127.0.0.1", "::1"):
-            raise InputError(f"{self.url}: credentials are not sent without TLS; use https://")
+            raise InputError(f"{self.url}: credentials are sent only over TLS; use https://")
 
     @classmethod
     def from_file(cls, wire: MadWire, url: str, path: str) -> UfmList:

@@ -97,7 +97,8 @@ def _load(path: Path) -> list[Isolated]:
         return [_record(*row) for row in json_document(path, "record of isolated cables", "remove it")]
     except (OSError, ValueError, TypeError, IndexError):
         raise UnreadableFile(
-            f"{path}: no record of isolated cables; find disabled ports with iblinkinfo, enable them, remove the file"
+            f"{path}: not a readable record of isolated cables; find disabled ports with iblinkinfo, enable them, and "
+            f"remove the file"
         ) from None
 
 

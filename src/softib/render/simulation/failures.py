@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["failure_lines", "print_failures"]
 
+BREAK_NOTHING = ("ber", "slow-port")
+"""Faults that leave the link up, so they break no path."""
+
 
 def print_failures(s: dict[str, Any], console: Console) -> None:
     """Print the lines of :func:`failure_lines`, if there are any."""
@@ -41,10 +44,10 @@ def failure_lines(s: dict[str, Any]) -> list[str]:
         )
     else:
         lines.append("no subnet manager: nothing re-routes")
+    damaged = f"{r['packets_damaged']:,} damaged by bit errors, " if r["packets_damaged"] else ""
     lines.append(
-        f"packets: {r['packets_lost_on_wire']:,} lost on the wire, {r['packets_discarded']:,} discarded at ports "
-        f"that are down, "
-        f"{r['packets_resent']:,} sent again"
+        f"packets: {damaged}{r['packets_lost_on_wire']:,} lost on the wire, {r['packets_discarded']:,} discarded at "
+        f"ports that are down, {r['packets_resent']:,} sent again"
     )
     lines.append(
         f"messages: {r['messages_lost']:,} lost, {r['messages_resent']:,} sent again in part, "
@@ -59,6 +62,8 @@ def _fault(f: dict[str, Any], managed: bool) -> list[str]:
     head = f"fault {f['kind']} {f['where']} at {_us(f['at_us'])}"
     if not f["happened"]:
         return [f"{head}: the run had already ended"]
+    if f["kind"] in BREAK_NOTHING:
+        return [head]
     lines = [
         f"{head}: {counted(f['lost_on_wire'], 'packet')} lost on the wire, {f['discarded']:,} discarded, "
         f"{counted(f['paths_broken'], 'path')} broken"

@@ -34,7 +34,7 @@ def print_replay(s: dict[str, Any], console: Console) -> None:
             "green",
         )
     )
-    console.print(text(f"loggops layer, tables: {s['engine']}; no congestion between switches is in it"))
+    console.print(text(f"loggops layer, tables: {s['engine']}; it does not model congestion between switches"))
     console.print(
         text(
             f"{counted(s['messages'], 'message')}, {s['bytes']:,} bytes; a rank computes {_us(s['computed_us'])} on "
@@ -52,7 +52,7 @@ def print_simulation(s: dict[str, Any], console: Console) -> None:
     computed = f" and {counted(s['computations'], 'computation')}" if s.get("computations") else ""
     done = text(f"{counted(s['messages'], 'message')}{computed} completed: {took}", "green")
     if s.get("interrupted"):
-        console.print(text("Interrupted: what follows is of the virtual time until then.", "bold red"))
+        console.print(text("Interrupted: the results below cover the virtual time until then.", "bold red"))
     console.print(
         done
         if s["good"]
@@ -305,6 +305,8 @@ def _other(s: dict[str, Any], console: Console) -> None:
                 "bold",
             )
         )
+        for note in v["notes"]:
+            console.print(text(f"Note: {note}"))
     other = s.get("what_if", {})
     if other and ("ethernet" in s or "ethernet" in other):
         _ethernet(other, console)

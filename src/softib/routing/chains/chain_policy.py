@@ -262,7 +262,7 @@ class _File:
         try:
             new = read(value)
         except (ValueError, KeyError, re.error):
-            raise self.wrong(number, f"{key}: {value[:40]!r} is not possible; use {right}") from None
+            raise self.wrong(number, f"{key}: {value[:40]!r} is not valid; use {right}") from None
         if name:
             fields[name] = fields.get(name, ()) + new if isinstance(new, tuple) else new
 

@@ -102,7 +102,7 @@ def with_root_groups(graph: SwitchGraph, options: RouteOptions, notes: list[str]
         switches = members[name].switch_ports.any(axis=1)
         chosen |= switches
         if not switches.any():
-            notes.append(f"root_guid_file names the port group {name}, which has no switch here")
+            notes.append(f"root_guid_file names the port group {name}, which has no switch in this fabric")
     guids = {*options.root_guids, *graph.switch_guid[chosen].tolist()}
     return replace(options, root_guids=tuple(sorted(guids)), root_groups=(), groups=())
 
@@ -203,9 +203,8 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         part = _made(graph, options, policy, groups, step, notes, is_first=nth == 0)
         if part is None:
             continue
-        taken, rows, table = part
         new = lft.copy()
-        new[rows] = np.where(table != LFT_NO_ROUTE, table, lft[rows])
+        new[part.switches] = np.where(part.lft != LFT_NO_ROUTE, part.lft, lft[part.switches])
         new_loops, new_lost = has_credit_loop(graph, new), lost_pairs(graph, new)
         if nth and (new_loops > loops or new_lost > lost):
             why = (
@@ -213,14 +212,24 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
                 if new_lost > lost
                 else "would close a credit loop with the steps before"
             )
-            notes.append(f"{_called(taken)} {why}; left out")
+            notes.append(f"{_called(part.step)} {why}; left out")
             continue
         lft, loops, lost = new, new_loops, new_lost
         notes.append(
-            f"{_called(taken)}: {counted(len(rows), 'switch')}, "
-            f"{counted(int((table != LFT_NO_ROUTE).any(axis=0).sum()), 'LID')}"
+            f"{_called(part.step)}: {counted(len(part.switches), 'switch')}, "
+            f"{counted(int((part.lft != LFT_NO_ROUTE).any(axis=0).sum()), 'LID')}"
         )
     return Routing("chain", lft, notes=notes)
+
+
+class _Part(NamedTuple):
+    """Tables of a part of the fabric."""
+
+    step: Step
+    switches: np.ndarray
+    """Rows of the switches, int64."""
+    lft: np.ndarray
+    """uint8[switches, LIDs]"""
 
 
 def _made(
@@ -231,11 +240,10 @@ def _made(
     step: Step,
     notes: list[str],
     is_first: bool,
-) -> tuple[Step, np.ndarray, np.ndarray] | None:
-    """Try ``step``, then its fallbacks. Return the first step that succeeds, its switches (rows)
-    and their tables."""
+) -> _Part | None:
+    """Try ``step``, then its fallbacks. Return the first that succeeds."""
     topologies = {t.id: t for t in policy.topologies}
-    last: tuple[Step, np.ndarray, np.ndarray] | None = None
+    last: _Part | None = None
     for tried in (step, *(s for s in policy.steps if s.fallback_to == step.id)):
         whole = not tried.topology
         rows, part = (
@@ -248,7 +256,7 @@ def _made(
             tried.options or options, data_vls=options.data_vls, past_roots=(), proven=None, chain=None
         )
         routing = engine(tried.engine)(part, step_options)
-        last = tried, rows, routing.lft
+        last = _Part(tried, rows, routing.lft)
         why = "; ".join(routing.notes) if routing.engine != tried.engine else ""
         if not why and (lost := lost_pairs(part, routing.lft)):
             why = f"leaves {counted(lost, 'pair')} without a route"

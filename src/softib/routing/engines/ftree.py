@@ -87,7 +87,7 @@ def _by_base_lids(graph: SwitchGraph, options: RouteOptions) -> Routing:
         routing = tree[1]
         worst, other = balance(graph, routing.lft).most, balance(graph, updn.route(graph, options).lft).most
         if worst <= other:
-            routing.notes.append(f"no pure tree: {reason}; routed as a tree nevertheless (OpenSM's ftree would not)")
+            routing.notes.append(f"not a pure tree: {reason}; routed as a tree nevertheless, unlike OpenSM's ftree")
             return routing
         notes.append(f"as a tree the busiest link would carry {counted(worst, 'path')}, {other:,} under updn")
     routing = minhop.route(graph, options)

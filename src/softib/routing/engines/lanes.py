@@ -138,9 +138,7 @@ class Layers:
         return len(rest), int(left[rest[:, 0], rest[:, 1]].sum())
 
 
-def lanes_of(
-    graph: SwitchGraph, lft: np.ndarray, most: int, canon: np.ndarray | None = None, tree: np.ndarray | None = None
-) -> Lanes | None:
+def lanes_of(graph: SwitchGraph, lft: np.ndarray, most: int, tree: np.ndarray | None = None) -> Lanes | None:
     """Return the VLs of tables ``lft``, with both directions between two switches on one VL; None
     if paths between CAs need more than ``most``.
 
@@ -148,7 +146,7 @@ def lanes_of(
     behind a switch then use the same channels. ``tree`` bool[links]: paths along it must fit on any
     VL.
     """
-    layers = layers_of_cas(graph, lft, most, canon, tree)
+    layers = layers_of_cas(graph, lft, most, tree=tree)
     return None if layers is None else lanes_with_switches(layers, most)
 
 
@@ -237,8 +235,8 @@ def routing_on(lanes: Lanes, engine: str, notes: list[str]) -> Routing:
     notes = [*notes, f"paths use {lanes.used} VLs" if lanes.used > 1 else "1 VL"]
     if not lanes.symmetric:
         notes.append(
-            "answers with the SL of the request can make a credit loop: both directions of every path on one SL need "
-            "more VLs than there are"
+            "answers with the SL of the request can make a credit loop: to put both directions of every path on one "
+            "SL, more VLs are needed than the links have"
         )
     elif lanes.apart:
         notes.append(
@@ -314,7 +312,7 @@ def _held(layers: Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
     to_cas = ~graph.end_is_switch[ends]
     here = np.where(path_sl == vl, 0, NO_PATH).astype(np.uint8)
     lost = np.zeros((2, graph.n_switches + 2), np.int64)
-    _, needs, _ = needs_of(
+    needs = needs_of(
         graph=graph,
         at=port_map(graph),
         lft=lft,
@@ -324,7 +322,7 @@ def _held(layers: Layers, lft: np.ndarray, path_sl: np.ndarray, vl: int) -> Any:
         sl2vl=None,
         data_vls=1,
         dropped=lost,
-    )
+    ).needs
     state = vl_state(graph)
     if put_all(layers.channels, state, needs) < len(needs):
         raise ValueError(f"the paths on VL {vl} have a cycle")

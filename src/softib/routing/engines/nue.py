@@ -33,7 +33,7 @@ from softib.routing.engines.lanes import by_direction, lanes_of, routing_on
 from softib.routing.engines.nue_kernels import Tree, add_tree, route_part
 from softib.routing.graph import SwitchGraph
 from softib.routing.proof.credit_loops import channels, dependencies_of, vl_state
-from softib.routing.roots import rank_switches
+from softib.routing.roots import rank_switches, tree_links
 from softib.routing.tables import cas_per_switch, min_hops
 
 __all__ = ["route"]
@@ -59,10 +59,9 @@ def _routed(
     lft = np.full((graph.n_switches, graph.lft_size), LFT_NO_ROUTE, np.uint8)
     weight = np.zeros(len(graph.peer), np.int64)
     sls = np.zeros((1, len(graph.end_lid)), np.uint8)
-    owner = graph.link_switch
-    part = components(graph.n_switches, owner, graph.peer)
+    part = components(graph.n_switches, graph.link_switch, graph.peer)
     sources = np.bincount(part[cas > 0], minlength=graph.n_switches)[part].astype(np.int32)
-    c, order = channels(graph), _channel_order(graph, outward, owner)
+    c, order = channels(graph), _channel_order(graph, outward, graph.link_switch)
     by_tree = lost = 0
     for vl, ends in enumerate(shares):
         sls[0, ends] = vl
@@ -102,18 +101,13 @@ def _spanning_tree(graph: SwitchGraph, cas: np.ndarray) -> tuple[np.ndarray, np.
     """Return a breadth-first tree for each part, from its switch nearest to all CAs: depth of each
     switch, switches from the root on (int[n]), and the links of the trees (bool[links], both
     directions)."""
-    owner = graph.link_switch
-    part = components(graph.n_switches, owner, graph.peer)
+    part = components(graph.n_switches, graph.link_switch, graph.peer)
     total = np.empty(graph.n_switches, np.int64)
     distance_to_cas(min_hops(graph).hops, cas, total)
     by_distance = np.lexsort((graph.switch_guid, total))
     _, first = np.unique(part[by_distance], return_index=True)
     depth = rank_switches(graph, by_distance[first].astype(np.int32))
-    up = np.flatnonzero(depth[graph.peer] < depth[owner])
-    _, which = np.unique(owner[up], return_index=True)
-    tree = np.zeros(len(graph.peer), np.bool_)
-    tree[up[which]] = tree[graph.reverse[up[which]]] = True
-    return depth, np.lexsort((graph.switch_guid, depth)), tree
+    return depth, np.lexsort((graph.switch_guid, depth)), tree_links(graph, depth)
 
 
 def _pruned(graph: SwitchGraph, tree: np.ndarray, depth: np.ndarray, cas: np.ndarray) -> np.ndarray:

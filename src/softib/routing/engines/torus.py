@@ -109,7 +109,7 @@ def _prove(graph: SwitchGraph, routing: Routing) -> None:
     proof = verify(graph, routing.lft, routing.path_sl, routing.sl2vl, DATA_VLS)
     if proof.ca_ca.lost:
         raise DoesNotFit(
-            f"rings in pieces or missing switches leave {counted(proof.ca_ca.lost, 'pair')} of CAs without a path"
+            f"interrupted rings or missing switches leave {counted(proof.ca_ca.lost, 'pair')} of CAs without a path"
         )
     if proof.credit_loop is not None:
         raise DoesNotFit(f"the missing switches make a credit loop of {len(proof.credit_loop)} channels")
@@ -140,7 +140,7 @@ def recognise(graph: SwitchGraph, config: TorusConfig) -> Torus:
         where = f"{int(graph.switch_guid[lost[0]]):#018x}"
         raise DoesNotFit(
             f"{counted(len(lost), 'switch')} with CAs {plural(len(lost), 'has', 'have')} no position in the torus, "
-            f"the first {where}; are radixes and seed right?"
+            f"the first {where}; check radixes and seed"
         )
     _check_ports(graph, torus)
     return Torus(config, position, at, torus.link, strange)

@@ -27,6 +27,8 @@ are worthwhile: dfsssp or lash, listed after updn, may put fewer paths on the wo
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from softib.plural import counted, plural
@@ -72,13 +74,13 @@ def route(graph: SwitchGraph, options: RouteOptions) -> Routing:
         d = ordered_hops(graph, top_down(graph, ranks))
         lost = illegal_pairs(graph, d, hops)
         if lost:
-            notes.append(f"the given roots leave {lost} (CA switch, switch) pairs without a legal path")
+            notes.append(f"with the given roots, {lost} (CA switch, switch) pairs have no legal path")
         lft = tables(graph, d)
         connect(graph, d, lft, notes)
         return _routing(graph, "updn", ranks, lft, notes)
     spines = find_spines(graph, hops)
     if not len(spines):
-        notes.append("no switch looks like a root (OpenSM would fall back to minhop here)")
+        notes.append("no switch can be recognised as a root (OpenSM would use minhop here)")
         return _best(graph, "updn", hops, _from_cas(graph), notes)
     notes.append(f"{counted(len(spines), 'root')} found by the distances to the CAs: {names(graph, spines)}")
     tops = with_cut_tops(graph, spines)
@@ -104,6 +106,16 @@ def _from_cas(graph: SwitchGraph) -> list[tuple[str, np.ndarray]]:
     return [("the distance from the CAs", (top - height).astype(np.int32))] if top > 0 else []
 
 
+class _Candidate(NamedTuple):
+    """Ranks and the tables that follow from them."""
+
+    most: int
+    """Paths on the worst link."""
+    source: str
+    ranks: np.ndarray
+    lft: np.ndarray
+
+
 def _best(
     graph: SwitchGraph, engine: str, hops: np.ndarray, guesses: list[tuple[str, np.ndarray]], notes: list[str]
 ) -> Routing:
@@ -111,8 +123,8 @@ def _best(
     destination. If no candidate does, return the tables with the fewest paths on the worst link;
     these are the candidates completed by detours, and one leaf as root."""
     leaf: list[str] = []
-    one_leaf: tuple[int, str, np.ndarray, np.ndarray] | None = None
-    options = []
+    one_leaf: _Candidate | None = None
+    options: list[_Candidate] = []
     for source, ranks in guesses:
         d = ordered_hops(graph, top_down(graph, ranks))
         lines: list[str] = []
@@ -126,34 +138,34 @@ def _best(
         lft = tables(graph, d)
         if lost:
             one_leaf = one_leaf or _one_leaf(graph, leaf)
-            if (most := balance(graph, lft).most) > one_leaf[0]:  # detours add paths
+            if (most := balance(graph, lft).most) > one_leaf.most:  # detours add paths
                 notes.append(
-                    f"ranks from {source}: {counted(most, 'path')} on the worst link, {one_leaf[0]:,} with one leaf "
+                    f"ranks from {source}: {counted(most, 'path')} on the worst link, {one_leaf.most:,} with one leaf "
                     "as root"
                 )
                 continue
         if connect(graph, d, lft, lines, whole=True):
             if not lost:
                 return _routing(graph, engine, ranks, lft, notes)
-            options.append((balance(graph, lft).most, source, ranks, lft))
+            options.append(_Candidate(balance(graph, lft).most, source, ranks, lft))
         notes += [f"ranks from {source}: {line}" for line in lines]
     options.append(one_leaf or _one_leaf(graph, leaf))
-    _, source, ranks, lft = min(options, key=lambda o: o[0])
+    _, source, ranks, lft = min(options, key=lambda o: o.most)
     if len(options) > 1:
         notes.append(
-            f"took ranks from {source}; paths on the worst link: " + ", ".join(f"{o[0]:,} by {o[1]}" for o in options)
+            f"took ranks from {source}; paths on the worst link: "
+            + ", ".join(f"{o.most:,} by {o.source}" for o in options)
         )
     if source == "one leaf":
         notes += leaf
     return _routing(graph, engine, ranks, lft, notes)
 
 
-def _one_leaf(graph: SwitchGraph, notes: list[str]) -> tuple[int, str, np.ndarray, np.ndarray]:
-    """Make tables with the switch with the most CAs as the only root. Return the number of paths on
-    the worst link, the switch's name, the ranks, and the tables."""
+def _one_leaf(graph: SwitchGraph, notes: list[str]) -> _Candidate:
+    """Return tables with the switch with the most CAs as the only root."""
     ranks = _complete(graph, np.empty(0, np.int32), notes)
     lft = tables(graph, ordered_hops(graph, top_down(graph, ranks)))
-    return balance(graph, lft).most, "one leaf", ranks, lft
+    return _Candidate(balance(graph, lft).most, "one leaf", ranks, lft)
 
 
 def _complete(graph: SwitchGraph, roots: np.ndarray, notes: list[str]) -> np.ndarray:

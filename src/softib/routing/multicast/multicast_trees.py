@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,14 @@ class _Links:
     first: np.ndarray
     peer: np.ndarray
     row: np.ndarray
+
+
+class _Waits(NamedTuple):
+    """Dependencies between channels (link × VLs + VL): c waits for ``targets[start[c]:start[c + 1]]``."""
+
+    start: np.ndarray
+    targets: np.ndarray
+    vls: int
 
 
 class MulticastTrees:
@@ -197,11 +206,12 @@ class MulticastTrees:
         return out.astype(np.int32)
 
     @cached_property
-    def _unicast(self) -> tuple[np.ndarray, np.ndarray, int]:
+    def _unicast(self) -> _Waits:
+        """Return the dependencies of all unicast paths."""
         r = self.routing
         vls = max(r.vls, USUAL_DATA_VLS) if r.path_sl is not None or r.sl2vl is not None else 1
         start, targets = waiting_channels(self.graph, r.lft, r.path_sl, r.sl2vl, vls)
-        return start, targets, vls
+        return _Waits(start, targets, vls)
 
     def _dependencies(self, parent: np.ndarray, vls: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the channels (link × VLs + VL) that copies in the tree hold, and the channels that

@@ -109,6 +109,16 @@ NO_PATH = 255
 SHORT_BUDGET, SEARCH_BUDGET = 1 << 15, 30_000_000
 
 
+class Needs(NamedTuple):
+    """Dependencies between channels (link × ``vls`` + VL) on some paths."""
+
+    used: np.ndarray
+    """bool[channels]: a path uses the channel."""
+    needs: np.ndarray
+    """uint64[channels, words]: bit k = a path goes on to channel k of the next switch."""
+    vls: int
+
+
 class Senders(NamedTuple):
     """Packets that are considered in addition to those that CAs send with the SL of the path in
     their direction."""
@@ -154,7 +164,7 @@ def allowed_dependencies(graph: SwitchGraph, down: np.ndarray) -> np.ndarray:
 def credit_dependencies(graph: SwitchGraph, lft: np.ndarray) -> np.ndarray:
     """Return the dependencies between links if all traffic uses one VL: uint64[links, words]; bit b
     of a row is the b-th link of the switch at its end."""
-    return _depend(graph, routes_of(graph, np.ascontiguousarray(lft, np.uint8), *destinations(graph)))[1]
+    return _depend(graph, routes_of(graph, np.ascontiguousarray(lft, np.uint8), *destinations(graph))).needs
 
 
 def dependencies_of(
@@ -170,7 +180,7 @@ def dependencies_of(
 
 def depend_on(graph: SwitchGraph, routes: Any) -> np.ndarray:
     """Return :func:`credit_dependencies` of packets from the switches where ``routes.cas`` is not 0."""
-    return _depend(graph, routes)[1]
+    return _depend(graph, routes).needs
 
 
 def _from_all(graph: SwitchGraph, routes: Any) -> Any:
@@ -178,13 +188,12 @@ def _from_all(graph: SwitchGraph, routes: Any) -> Any:
     return Routes(routes.lft, routes.at, routes.dest_lid, routes.dest_end, np.ones(graph.n_switches, np.int64))
 
 
-def _depend(graph: SwitchGraph, routes: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``(used, needs)`` of :func:`~softib.routing.proof.verify_kernels.depend` for
-    ``routes``."""
+def _depend(graph: SwitchGraph, routes: Any) -> Needs:
+    """Return the dependencies of ``routes`` on one VL."""
     used = np.zeros(len(graph.peer), np.bool_)
     needs = np.zeros((len(graph.peer), _bitset_size(graph, 1)), np.uint64)
     depend(links_of(graph), routes, used, needs)
-    return used, needs
+    return Needs(used, needs, 1)
 
 
 def waiting_channels(
@@ -193,13 +202,12 @@ def waiting_channels(
     path_sl: np.ndarray | None,
     sl2vl: np.ndarray | None,
     data_vls: int,
-    switches: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the dependencies between channels (link × ``data_vls`` + VL) of all paths, as lists
     ``(start, targets)``. The arguments are those of :func:`verify` and :func:`needs_of`."""
     lft = np.ascontiguousarray(lft, np.uint8)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
-    _, needs, vls = needs_of(
+    paths = needs_of(
         graph,
         port_map(graph),
         lft,
@@ -208,9 +216,9 @@ def waiting_channels(
         sl2vl=sl2vl,
         data_vls=data_vls,
         dropped=dropped,
-        senders=Senders(switches),
+        senders=Senders(False),
     )
-    return lists_of(graph, needs, vls)
+    return lists_of(graph, paths.needs, paths.vls)
 
 
 def needs_of(
@@ -225,24 +233,23 @@ def needs_of(
     data_vls: int,
     dropped: np.ndarray,
     senders: Senders = CAS,
-) -> tuple[np.ndarray, np.ndarray, int]:
+) -> Needs:
     """Return the dependencies between channels on the paths to ``lids`` (of the end ports
     ``ends``). ``at`` is a :func:`port_map`; the other arguments are those of
-    :func:`~softib.routing.proof.verify.verify`. Returns the channels in use bool[channels], their
-    dependencies uint64[channels, words], and the number of VLs.
+    :func:`~softib.routing.proof.verify.verify`.
 
     ``senders``: whose packets count. ``dropped`` int64[2, switches + 2] out counts, by hops, the
     pairs (from CAs, to CAs and to switches) that are dropped by a VL not below ``data_vls``.
     """
     routes = routes_of(graph, lft, lids, ends, at)
     if path_sl is None and sl2vl is None:
-        return *_depend(graph, _from_all(graph, routes) if senders.switches else routes), 1
+        return _depend(graph, _from_all(graph, routes) if senders.switches else routes)
     table = sl2vl_table(graph, sl2vl, data_vls)
     used = np.zeros(len(graph.peer) * data_vls, np.bool_)
     needs = np.zeros((len(graph.peer) * data_vls, _bitset_size(graph, data_vls)), np.uint64)
     maps = _sources(graph, path_sl, table, senders)
     depend_vl(links_of(graph), routes, maps, data_vls, used, needs, dropped)
-    return used, needs, data_vls
+    return Needs(used, needs, data_vls)
 
 
 def find_cycle(start: np.ndarray, targets: np.ndarray) -> np.ndarray | None:

@@ -16,7 +16,16 @@ import numpy as np
 
 from softib.result import Result
 from softib.routing.graph import SwitchGraph
-from softib.routing.proof.credit_loops import NO_PATH, Channel, Senders, channels_of, find_cycle, lists_of, needs_of
+from softib.routing.proof.credit_loops import (
+    NO_PATH,
+    Channel,
+    Needs,
+    Senders,
+    channels_of,
+    find_cycle,
+    lists_of,
+    needs_of,
+)
 from softib.routing.proof.reach import destinations, links_of, port_map, routes_of
 from softib.routing.proof.verify_kernels import walk_all
 
@@ -148,7 +157,7 @@ def verify(
     counts, hist, failures, cut_off = _walk(graph, at, lft, lids, ends)
     dropped = np.zeros((2, graph.n_switches + 2), np.int64)
 
-    def needs(of: np.ndarray, switches: bool, answers: bool) -> tuple[np.ndarray, np.ndarray, int]:
+    def needs(of: np.ndarray, switches: bool, answers: bool) -> Needs:
         return needs_of(
             graph=graph,
             at=at,
@@ -163,20 +172,21 @@ def verify(
         )
 
     everywhere, to_cas, lost = np.ones(len(lids), np.bool_), ~graph.end_is_switch[ends], dropped
-    used, waits, vls = needs(everywhere, True, True)
-    start, targets = lists_of(graph, waits, vls)
+    every = needs(everywhere, True, True)
+    vls = every.vls
+    start, targets = lists_of(graph, every.needs, vls)
     loop = answer_loop = switch_loop = None
     among_switches = False
     if (cycle := find_cycle(start, targets)) is not None:
         lost = np.zeros_like(dropped)
-        of_cas = needs(everywhere, False, False)[1]
-        ordered = needs(to_cas, False, False)[1] if _orders_by_sl(path_sl) else of_cas
+        of_cas = needs(everywhere, False, False).needs
+        ordered = needs(to_cas, False, False).needs if _orders_by_sl(path_sl) else of_cas
         if (between := find_cycle(*lists_of(graph, ordered, vls))) is not None:
             loop = channels_of(graph, between, vls)
-        elif (both := find_cycle(*lists_of(graph, needs(to_cas, False, True)[1], vls))) is not None:
+        elif (both := find_cycle(*lists_of(graph, needs(to_cas, False, True).needs, vls))) is not None:
             answer_loop = channels_of(graph, both, vls)
         else:
-            polled = find_cycle(*lists_of(graph, of_cas | needs(to_cas, True, True)[1], vls))
+            polled = find_cycle(*lists_of(graph, of_cas | needs(to_cas, True, True).needs, vls))
             switch_loop = channels_of(graph, cycle if polled is None else polled, vls)
             among_switches = polled is None
     hist[:2] -= dropped
@@ -189,9 +199,9 @@ def verify(
         hops=_histogram(hist[0] + hist[1]),
         hops_ca=_histogram(hist[0]),
         credit_loop=loop,
-        channels=int(used.sum()),
+        channels=int(every.used.sum()),
         dependencies=len(targets),
-        vls=int(used.reshape(-1, vls).any(axis=0).sum()),
+        vls=int(every.used.reshape(-1, vls).any(axis=0).sum()),
         failures=failures,
         switch_loop=switch_loop,
         answer_loop=answer_loop,

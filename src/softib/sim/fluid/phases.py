@@ -165,8 +165,8 @@ def shift_phases(
     n = tables.hosts if hosts is None else hosts
     if not 2 <= n <= tables.hosts:
         raise InputError(
-            f"an all-to-all of {counted(n, 'host')}: the fabric has {tables.hosts} with an address, "
-            f"so 2 to {tables.hosts}"
+            f"an all-to-all of {counted(n, 'host')}: the fabric has {tables.hosts} with an address; use 2 to "
+            f"{tables.hosts}"
         )
     if not 1 <= size <= MAX_MESSAGE:
         phase(2, 1, size).check(len(plane.ends))

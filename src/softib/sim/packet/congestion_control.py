@@ -223,7 +223,9 @@ def _check(name: str, value: Any) -> None:
     from softib.sim.packet.options import ETHERNET_NAMES
 
     if not isinstance(value, CongestionControl) or not isinstance(value.flow, Rows):
-        raise InputError("it is not a softib.sim.packet.congestion_control.CongestionControl with Rows as its flow")
+        raise InputError(
+            "the entry point is not a softib.sim.packet.congestion_control.CongestionControl with Rows as its flow"
+        )
     if value.name != name:
         raise InputError(f"its name is {value.name!r}; use the name of the entry point")
     for hook, place in _hooks().items():

@@ -133,7 +133,10 @@ def watch_tables(fabric: Fabric, m: Messages, options: PacketOptions) -> dict[st
     for kind, numbers, n in (("port", ports, fabric.sizes.ports), ("message", rows, len(m))):
         wrong = (numbers < 0) | (numbers >= n)
         if wrong.any():
-            raise InputError(f"{kind} {int(numbers[wrong][0])} cannot be watched: there are {n:,}, numbered from 0")
+            raise InputError(
+                f"{kind} {int(numbers[wrong][0])} does not exist, so it cannot be logged; there are {n:,}, numbered "
+                f"from 0"
+            )
     names, row_of = np.unique(m.qp, return_inverse=True)
     watch_port, watch_qp = np.zeros(fabric.sizes.ports, np.uint8), np.zeros(max(len(names), 1), np.uint8)
     watch_port[ports] = 1

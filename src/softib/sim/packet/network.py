@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def main_profile(fabric: Fabric) -> DeviceProfile:
     codes = active_speed_codes(fabric.port_info, fabric.port_mlnx_speed)[on_ca]
     codes = codes[codes > 0]
     if not len(codes):
-        raise InputError("no adapter of the fabric has a link that is up; bring it up first")
+        raise InputError("no adapter of the fabric has a link that is up; bring up the fabric first")
     return PROFILES[SPEEDS[int(np.bincount(codes).argmax()) - 1].name]
 
 
@@ -187,13 +187,23 @@ def know_peers(port: np.ndarray) -> None:
     port["next_kind"], port["next_latency_ps"] = port["kind"][there], port["latency_ps"][there]
 
 
-def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
-    """Return (``Net.uniform``, the number of VLs that the SLs in use need, whether all switch ports have the same
-    mapping)."""
+class _SlMap(NamedTuple):
+    """The VLs, or priorities, of service levels."""
+
+    uniform: np.ndarray
+    """``Net.uniform``, int64[16]."""
+    vls: int
+    """Number of VLs that the SLs in use need."""
+    is_uniform: bool
+    """Whether all switch ports have the same mapping."""
+
+
+def _sl2vl(fabric: Fabric, sls: np.ndarray) -> _SlMap:
+    """Return the mapping of the switches for the SLs in use."""
     rows = fabric.sl2vl
     uniform, is_uniform = np.zeros(16, np.int64), False
     if not len(rows):
-        return uniform, 1, is_uniform
+        return _SlMap(uniform, 1, is_uniform)
     vls = np.stack([rows[:1] >> 4, rows[:1] & 15], axis=2).reshape(16).astype(np.int64)
     if (rows == rows[0]).all():
         uniform[:], is_uniform = vls, True
@@ -203,16 +213,16 @@ def _sl2vl(fabric: Fabric, sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
             np.concatenate([np.unique(rows[:, sl >> 1] >> (0 if sl & 1 else 4) & 15) for sl in sls.tolist()])
         )
     used = used[used < 15]
-    return uniform, int(used.max(initial=0)) + 1, is_uniform
+    return _SlMap(uniform, int(used.max(initial=0)) + 1, is_uniform)
 
 
-def priorities(sls: np.ndarray) -> tuple[np.ndarray, int, bool]:
+def priorities(sls: np.ndarray) -> _SlMap:
     """Return the values of :func:`_sl2vl` for Ethernet, where the service level is the priority (PCP). Raises
     :class:`InputError` for a service level above 7."""
     most = int(sls.max(initial=0))
     if most > MOST_PRIORITY:
         raise InputError(f"SL {most} has no priority of Ethernet; these are 0 to {MOST_PRIORITY}")
-    return np.arange(16), most + 1, True
+    return _SlMap(np.arange(16), most + 1, True)
 
 
 def build_net(

@@ -95,20 +95,20 @@ class EthernetOptions:
         if self.congestion not in ("reno", "dctcp"):
             raise UnknownName("congestion control of TCP", self.congestion, ("reno", "dctcp"))
         if self.mtu and not 576 <= self.mtu <= 9216:
-            raise InputError(f"mtu {self.mtu} is not possible; Ethernet carries 576 to 9216 bytes")
+            raise InputError(f"mtu {self.mtu} is out of range; use 576 to 9216 bytes")
         if not 0 < self.p_max <= 1 or not 0 < self.dctcp_gain <= 1:
-            raise InputError("p_max and dctcp_gain are shares above 0 and at most 1")
+            raise InputError("p_max or dctcp_gain is out of range; use a share above 0 and at most 1")
         if not 1 <= self.first_window <= self.window <= 1000:
             raise InputError("first_window and window are in segments: use 1 to 1000, with first_window at most window")
         for f in fields(self):
             value = getattr(self, f.name)
             if f.name not in ("headroom_bytes", "jitter_ns") and isinstance(value, int | float) and value < 0:
-                raise InputError(f"{f.name} {value} is not possible; it is a number from 0 on")
+                raise InputError(f"{f.name} {value} is out of range; use 0 or more")
         for name in ("rto_min_ms", "cores"):
             if getattr(self, name) <= 0:
-                raise InputError(f"{name} {getattr(self, name)} is not possible; it is more than 0")
+                raise InputError(f"{name} {getattr(self, name)} is out of range; use a number above 0")
         if self.clock_ppm > 1000:
-            raise InputError(f"clock_ppm {self.clock_ppm} is not possible; use 0 to 1000 (IEEE 802.3: 100)")
+            raise InputError(f"clock_ppm {self.clock_ppm} is out of range; use 0 to 1000 (IEEE 802.3: 100)")
         self.control.checked(self.cc_options)
 
     @property
@@ -165,7 +165,7 @@ def _value(key: str, kind: str, text: str) -> Any:
     try:
         return int(text) if kind == "int" else float(text)
     except ValueError:
-        raise InputError(f"{key}={text}: write a number") from None
+        raise InputError(f"{key}={text}: not a number; use a number") from None
 
 
 Progress = Callable[[int, int, int], None]
@@ -265,7 +265,8 @@ class PacketOptions:
             raise InputError("until_ps must be above 0")
         if not 1 <= self.ack_timeout <= 31:
             raise InputError(
-                f"ack_timeout {self.ack_timeout} is not possible; the ACK timeout is 4.096 us * 2^n, n from 1 to 31"
+                f"ack_timeout {self.ack_timeout} is out of range; use the exponent n, 1 to 31, of the ACK timeout "
+                f"4.096 us * 2^n"
             )
         if self.network not in NETWORKS:
             raise UnknownName("network of the packet layer", self.network, NETWORKS)
@@ -273,10 +274,11 @@ class PacketOptions:
         if self.network == "tcp" and "cc" in self.ethernet:
             raise InputError("cc is an option of roce; for tcp use congestion=reno or congestion=dctcp")
         if not 0 <= self.retries <= 7:
-            raise InputError(f"retries {self.retries} is not possible; Retry Count has 3 bits")
+            raise InputError(f"retries {self.retries} is out of range; use 0 to 7 (Retry Count has 3 bits)")
         if not 0 <= self.rnr_retries <= 7:
-            raise InputError(f"rnr_retries {self.rnr_retries} is not possible; RNR Retry Count has 3 bits")
+            raise InputError(f"rnr_retries {self.rnr_retries} is out of range; use 0 to 7 (RNR Retry Count has 3 bits)")
         if not 0 <= self.rnr_timer < len(RNR_TIMER_US):
             raise InputError(
-                f"rnr_timer {self.rnr_timer} is not possible; the code of the RNR NAK timer has 5 bits (IBA table 45)"
+                f"rnr_timer {self.rnr_timer} is out of range; use 0 to 31 (the code of the RNR NAK timer has 5 bits, "
+                f"IBA table 45)"
             )

@@ -83,7 +83,7 @@ class DeviceProfile:
             if key not in self.__dataclass_fields__ or key == "name":
                 raise UnknownName("figure of a device profile", key, set(self.__dataclass_fields__) - {"name"})
             if not value >= 0:
-                raise InputError(f"{key} {value} of a device profile is not possible; use a number from 0 on")
+                raise InputError(f"device profile: {key} {value} is out of range; use 0 or more")
         return replace(self, **changes)
 
 

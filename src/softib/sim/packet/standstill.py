@@ -79,7 +79,7 @@ def standstill_notes(
     if unserved:
         vls = ", ".join(str(vl) for vl in unserved)
         notes.append(
-            f"packets wait for ever at {counted(ports, 'port')} on VL {vls}, "
+            f"packets wait forever at {counted(ports, 'port')} on VL {vls}, "
             "which no arbitration table of the port serves (qos_vlarb_low)"
         )
     never = int((began < 0).sum())

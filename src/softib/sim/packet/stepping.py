@@ -91,7 +91,7 @@ class PacketSteps:
             raise InputError("timed faults need a queue for each output; leave fifo out")
         if options.network != "infiniband":
             raise InputError(
-                f"timed faults and a timed manager need InfiniBand; network {options.network} does not support them"
+                f"network {options.network} does not support timed faults or a timed manager; use InfiniBand"
             )
         self.fabric, self.options = fabric, options
         ends = end_ports(fabric)

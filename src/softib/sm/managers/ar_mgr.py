@@ -57,7 +57,7 @@ class ArManager:
         device = self.db.device_id[self.graph.switch_node]
         rows = np.flatnonzero(np.isin(device, list(AR_SWITCHES)))
         if not len(rows):
-            self.notes.append("adaptive routing: no switch here supports it (Switch-IB 2 and later do)")
+            self.notes.append("adaptive routing: no switch of this subnet supports it (Switch-IB 2 and later do)")
         caps = np.array([self.store.caps.get(guid, -1) for guid in self.graph.switch_guid[rows].tolist()], np.int64)
         self.caps[rows] = np.maximum(caps, 0)
         rows = rows[caps < 0]
@@ -66,12 +66,14 @@ class ArManager:
     def _possible(self) -> bool:
         ranks = self.routing.ranks
         if ranks is None:
-            self.notes.append(f"adaptive routing: {self.routing.engine} ranks no switches; updn, dnup and ftree do")
+            self.notes.append(
+                f"adaptive routing: {self.routing.engine} does not rank switches; use updn, dnup or ftree"
+            )
             return False
         if self.routing.path_sl is not None or could_deadlock(self.graph, ranks, self.routing.lft):
             self.notes.append(
-                f"adaptive routing: {self.routing.engine} routes up after a down; combined with adaptive choices that "
-                f"could deadlock"
+                f"adaptive routing: {self.routing.engine} has paths that go up after going down, which could deadlock "
+                f"with adaptive choices"
             )
             return False
         return True

@@ -186,7 +186,7 @@ def _read(text: str, name: str, taken: Container[int] = ()) -> tuple[list[Partit
     for line, definition, ended in _definitions(text):
         try:
             if not ended:
-                raise InputError(f"{name}:{line}: a partition without an end; add ; after its last port")
+                raise InputError(f"{name}:{line}: the partition has no end; add ; after its last port")
             partition = _partition(definition, partitions, f"{name}:{line}", taken)
         except InputError as why:
             problems.append(why)
@@ -229,7 +229,7 @@ def _partition(text: str, before: list[Partition], where: str, taken: Container[
         name, number = "", name
     pkey = _number(number, 0xFFFF, f"{where}: P_Key") & 0x7FFF if number else _pkey_for(name, before, taken)
     if not pkey:
-        raise InputError(f"{where}: P_Key {number or 'of no number'} is not possible; use 0x1 to 0x7fff")
+        raise InputError(f"{where}: P_Key {number or 'of no number'} is not valid; use 0x1 to 0x7fff")
     partition, member = Partition(name, pkey, chosen=not number and pkey != DEFAULT_BASE), LIMITED
     flags, scopes = dict[str, int](), list[int]()
     for word in filter(None, fields[1:]):
@@ -308,7 +308,7 @@ def _port(word: str, where: str) -> int | str:
     except ValueError:
         known = ", ".join(sorted(KEYWORDS))
         raise InputError(
-            f"{where}: {word!r} is no port; use a PortGUID ('ibstat -p' on the node prints it), or {known}"
+            f"{where}: {word!r} is not a port; use a PortGUID ('ibstat -p' on the node prints it), or {known}"
         ) from None
     return _number(word, (1 << 64) - 1, f"{where}: port")
 
@@ -334,13 +334,13 @@ def _membership(word: str, where: str) -> int:
 def _group_flag(flags: dict[str, int], scopes: list[int], key: str, value: str, where: str) -> None:
     """Parse one ``mgroup_flag`` of the file; ``scope`` may occur several times."""
     if key.lower() not in _FLAGS:
-        raise InputError(f"{where}: {key!r} is unknown; a partition has indx0, ipoib, defmember, {', '.join(_FLAGS)}")
+        raise InputError(f"{where}: unknown keyword {key!r}; use indx0, ipoib, defmember, {', '.join(_FLAGS)}")
     name, most = _FLAGS[key.lower()]
     if name == "mtu":
         value = {str(octets): str(int(code)) for code, octets in MTU_BYTES.items()}.get(value, value)
     number = _number(value, most, f"{where}: {key}")
     if name in ("scope", "mtu", "rate") and not number:
-        raise InputError(f"{where}: {key}={value} is not possible; the least is 1")
+        raise InputError(f"{where}: {key}={value} is out of range; use 1 or more")
     if name == "scope":
         scopes.append(number)
     else:
@@ -351,9 +351,9 @@ def _number(text: str, most: int, where: str) -> int:
     try:
         value = int(text, 0)
     except ValueError:
-        raise InputError(f"{where}: {text!r} is no number") from None
+        raise InputError(f"{where}: {text!r} is not a number") from None
     if not 0 <= value <= most:
-        raise InputError(f"{where}: {text} is too large; the most is {most:#x}")
+        raise InputError(f"{where}: {text} is too large; use at most {most:#x}")
     return value
 
 

@@ -188,9 +188,8 @@ class PkeyManager:
         table, left_out = arranged(self.partitions, held, state)
         if left_out:
             self.notes.append(
-                f"{self.db.port_name(port)} has a P_Key table of {counted(len(held), 'entry')} and is member of "
-                f"{len(held) + left_out} partitions;"
-                " the last ones are left out"
+                f"{self.db.port_name(port)} has a P_Key table of {counted(len(held), 'entry')} but is a member of "
+                f"{len(held) + left_out} partitions; the last ones are left out"
             )
         return table
 

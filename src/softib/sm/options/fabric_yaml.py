@@ -83,7 +83,7 @@ def check_keys(section: Mapping[str, Any]) -> None:
     """Raise :class:`InputError` in one line for a key that would have no effect."""
     for key, value in section.items():
         if key == "seed" and value is not None:
-            raise InputError("sm.seed: no engine here is random; remove seed")
+            raise InputError("sm.seed: has no effect, because no engine of the manager is random; remove seed")
         if key not in (*PLAIN, *ELSEWHERE, *VALUES):
             raise InputError(f"sm.{key}: the subnet manager has no such option")
         for keys, policies, text in NEEDS:

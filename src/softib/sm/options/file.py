@@ -46,9 +46,18 @@ LAST = "minhop"
 """The engine that OpenSM falls back to when no engine of the list works."""
 
 
-def engines_of(text: str) -> tuple[str, bool, list[str]]:
-    """Return (engines with which softib routes, whether adaptive routing is on, notes). An unknown
-    name is skipped, as in OpenSM."""
+class EngineList(NamedTuple):
+    """OpenSM's option ``routing_engine`` in softib's terms."""
+
+    names: str
+    """The engines, separated by commas."""
+    adaptive: bool
+    """Whether adaptive routing is on."""
+    notes: list[str]
+
+
+def engines_of(text: str) -> EngineList:
+    """Return the engines with which softib routes. An unknown name is skipped, as in OpenSM."""
     names, adaptive, notes = [], False, []
     for name in _names(text):
         if name in ENGINES:
@@ -58,14 +67,16 @@ def engines_of(text: str) -> tuple[str, bool, list[str]]:
             adaptive = True
             notes.append(f"{name} of NVIDIA's OpenSM is {ADAPTIVE[name]} with adaptive_routing free")
         elif name == "no_fallback":
-            notes.append("no_fallback is not used: minhop's tables are better than none; --strict rejects them")
+            notes.append(
+                "no_fallback is ignored: minhop's tables are better than no tables; use --strict to reject them"
+            )
         elif name in engines():
             names.append(name)
         else:
             notes.append(f"no engine {name}; ignored, as in OpenSM 3.3.23")
     if not names:
         notes.append(f"{LAST} routes, as OpenSM's last resort")
-    return ",".join(names or [LAST]), adaptive, notes
+    return EngineList(",".join(names or [LAST]), adaptive, notes)
 
 
 def unknown_to_opensm(text: str) -> list[str]:
@@ -186,18 +197,19 @@ def read_options(text: str, name: str = "opensm.conf") -> ReadOptions:
     for line, key, value in _lists(text):
         _carry(options, key, value, f"{name}:{line}: {key}", notes)
     if "engine" in options:
-        options["engine"], adaptive, engine_notes = engines_of(options["engine"])
+        listed = engines_of(options["engine"])
+        options["engine"] = listed.names
         options |= (
             {"adaptive_routing": read_value("adaptive_routing", "free", name)}
-            if adaptive and "adaptive_routing" not in options
+            if listed.adaptive and "adaptive_routing" not in options
             else {}
         )
-        notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in engine_notes]
+        notes += [f"{name}:{stated.lines['routing_engine']}: routing_engine: {note}" for note in listed.notes]
     vls = stated.get("max_op_vls")
     if isinstance(vls, int) and vls > MOST_VLS:
         notes.append(
-            f"{name}:{stated.lines['max_op_vls']}: max_op_vls {vls} limits nothing, as with OpenSM; 1 to 5 stand for "
-            f"1, 2, 4, 8 and 15 VLs"
+            f"{name}:{stated.lines['max_op_vls']}: max_op_vls {vls} is ignored, as by OpenSM; use 1 to 5, for 1, 2, 4, "
+            f"8 and 15 VLs"
         )
     lost = [key for key in stated.changed if key not in OPTIONS]
     unused = not_carried(lost, [u for u in stated.unknown if u not in OPTIONS])

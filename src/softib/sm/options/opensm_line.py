@@ -8,6 +8,7 @@ contains the end of that line.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 __all__ = ["MOST_OCTETS", "LineBuffer", "strtoul"]
 
@@ -17,6 +18,15 @@ MOST = (1 << 64) - 1
 LONGEST = 22
 """Number of octal digits in 64 bits. A number with more digits is too large in every base."""
 PREFIX = re.compile(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)", re.ASCII)
+
+
+class Token(NamedTuple):
+    """``name`` or ``name=value``."""
+
+    name: str
+    value: str | None
+    after: int
+    """Position behind it."""
 
 
 class LineBuffer:
@@ -51,13 +61,13 @@ class LineBuffer:
             last -= 1
         return self.string(first)
 
-    def token(self, at: int) -> tuple[str, str | None, int]:
-        """Return ``name`` or ``name=value`` up to a zero, and the position after it."""
+    def token(self, at: int) -> Token:
+        """Return ``name`` or ``name=value`` up to a zero."""
         end = self.octets.index(0, at)
         equals = self.cut(b"=", at)
         if equals < 0:
-            return self.word(at, end), None, end + 1
-        return self.word(at, equals), self.word(equals + 1, end), end + 1
+            return Token(self.word(at, end), None, end + 1)
+        return Token(self.word(at, equals), self.word(equals + 1, end), end + 1)
 
     def cut(self, separator: bytes, at: int) -> int:
         """Replace the first ``separator`` in the string at ``at`` with a zero; return its position, or -1."""

@@ -168,7 +168,7 @@ class _Reader:
         pkeys = self.read.pkeys
         value, rest = strtoul(text or "")
         if text is not None and (rest or not text):
-            raise _Drop(f"P_Key {_quoted(text)} is no number")
+            raise _Drop(f"P_Key {_quoted(text)} is not a number")
         pkey = value & DEFAULT_BASE
         if value > 0xFFFF and pkey:
             full = f"full members hold {pkey | 0x8000:#x}"

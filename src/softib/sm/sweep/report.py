@@ -1,33 +1,23 @@
-"""The report of a sweep, as numbers and as text."""
+"""The report of a sweep, as numbers and as text. ``softib status`` reads it from a daemon, so this module imports
+numpy, and modules that need it, only in functions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from softib.iba import cc
 from softib.iba.constants import CapMask, Method, MgmtClass, SmpAttr
-from softib.iba.smp import PortInfo
-from softib.iba.vendor import sharp
-from softib.mad.gmp_requests import kind_of
 from softib.plural import counted
 from softib.result import HIDDEN, Result
-from softib.sm.database import Database
+
+if TYPE_CHECKING:
+    from softib.sm.database import Database
 
 __all__ = ["SHOWN", "SweepCounts", "SweepReport", "attribute_name"]
 
 PS_PER_S = 1e12
 SHOWN = 20
-GMP_NAMES = {
-    kind_of(mgmt_class, structure.attr or 0): f"{mgmt_class.name} {structure.__name__}"
-    for mgmt_class, structures in (
-        (MgmtClass.CONG_CTRL, (cc.SwitchCongestionSetting, cc.CACongestionSetting, cc.CongestionControlTable)),
-        (MgmtClass.SHARP, (sharp.ANInfo, sharp.QPAllocation, sharp.QPCConfig, sharp.TreeConfig, sharp.QuotaConfig)),
-    )
-    for structure in structures
-}
 
 
 @dataclass
@@ -96,6 +86,10 @@ class SweepReport(SweepCounts):
 
     def count_subnet(self, db: Database) -> None:
         """Count the subnet, once LIDs are assigned."""
+        import numpy as np
+
+        from softib.iba.smp import PortInfo
+
         self.nodes, self.switches = db.n_nodes, int(db.is_switch.sum())
         self.cas = self.nodes - self.switches
         peer = db.port_peer
@@ -148,7 +142,26 @@ def attribute_name(kind: int) -> str:
     (:func:`~softib.mad.gmp_requests.kind_of`)."""
     if kind < 1 << 16:
         return SmpAttr(kind).name
-    return GMP_NAMES.get(kind, f"{MgmtClass(kind >> 16).name} {kind & 0xFFFF:#04x}")
+    return _gmp_names().get(kind, f"{MgmtClass(kind >> 16).name} {kind & 0xFFFF:#04x}")
+
+
+@cache
+def _gmp_names() -> dict[int, str]:
+    from softib.iba import cc
+    from softib.iba.vendor import sharp
+    from softib.mad.gmp_requests import kind_of
+
+    return {
+        kind_of(mgmt_class, structure.attr or 0): f"{mgmt_class.name} {structure.__name__}"
+        for mgmt_class, structures in (
+            (MgmtClass.CONG_CTRL, (cc.SwitchCongestionSetting, cc.CACongestionSetting, cc.CongestionControlTable)),
+            (
+                MgmtClass.SHARP,
+                (sharp.ANInfo, sharp.QPAllocation, sharp.QPCConfig, sharp.TreeConfig, sharp.QuotaConfig),
+            ),
+        )
+        for structure in structures
+    }
 
 
 def _some(lines: list[str], new: list[str]) -> None:

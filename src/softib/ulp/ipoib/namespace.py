@@ -67,7 +67,7 @@ def make_namespace(taps: int) -> Descriptors:
         message, fds, _, _ = socket.recv_fds(ours, 1024, taps + 5)
     os.waitpid(child, 0)
     if message[:1] != b"+":
-        raise InputError(message.decode("utf-8", "replace") or "the network namespace could not be made")
+        raise InputError(message.decode("utf-8", "replace") or "the network namespace could not be created")
     named = dict(zip(message[1:].decode().split(), fds, strict=False))
     return Descriptors(
         named["net"],
@@ -135,7 +135,7 @@ def _unshare() -> bool:
             if error.errno in (errno.ENOSPC, errno.EUSERS)
             else "run as root, or enable unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1)"
         )
-        raise InputError(f"this machine permits no network namespace ({error.strerror}); {advice}") from None
+        raise InputError(f"this machine does not permit network namespaces ({error.strerror}); {advice}") from None
     return True
 
 

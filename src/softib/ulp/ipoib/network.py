@@ -80,10 +80,10 @@ def join(instance: Instance, attached: Attached, connected: bool = False) -> Net
     :class:`InputError` with one line."""
     view = attached.view
     if attached.ethernet:
-        raise InputError(f"{attached.place}: --net is IP over InfiniBand; the link layer is Ethernet, remove --net")
+        raise InputError(f"{attached.place}: --net needs InfiniBand, but the link layer is Ethernet; leave out --net")
     rows = [row_of(address) for address in attached.addresses]
     if not rows:
-        raise InputError(f"{attached.place}: a switch has no queue pairs for IP; use a host with --net")
+        raise InputError(f"{attached.place}: --net needs queue pairs, which a switch does not have; use a host")
     folder = instance.folder / "net"
     folder.mkdir(mode=0o700, exist_ok=True)
     place = folder / f"{view.name}.sock"
@@ -98,7 +98,8 @@ def join(instance: Instance, attached: Attached, connected: bool = False) -> Net
     if connected and not network.connected:
         network.close()
         raise InputError(
-            f"{attached.place}: its network is in datagram mode; end its programs, or leave out --connected"
+            f"{attached.place}: the network of this node already runs in datagram mode; end its programs, or leave out "
+            f"--connected"
         )
     return network
 

@@ -172,7 +172,9 @@ def bind_calls(context: int) -> None:
     for name, at in CALLS.items():
         address = word(context + OPS_AT + at)
         if _symbols.setdefault(name, address) != address:
-            raise InputError("RDMA devices of two providers in one process; use the devices of one")
+            raise InputError(
+                "RDMA devices of two providers cannot be used in one process; use the devices of one provider"
+            )
         binding.add_symbol(SYMBOL + name, address)
 
 

@@ -229,7 +229,9 @@ class SoftibProcessGroup(dist.ProcessGroup):
 
     def _split(self, tensor: torch.Tensor, sizes: list[int]) -> Sequence[torch.Tensor]:
         if not sizes and tensor.shape[0] % self.size():
-            raise InputError(f"{tensor.shape[0]} rows do not go evenly to {self.size()} ranks; give the split sizes")
+            raise InputError(
+                f"{tensor.shape[0]} rows cannot be split evenly over {self.size()} ranks; give the split sizes"
+            )
         return tensor.split(list(sizes) or tensor.shape[0] // self.size()) if tensor.numel() else [tensor] * self.size()
 
     def gather(self, outs: list[list[torch.Tensor]], tensors: list[torch.Tensor], opts: Any) -> dist.Work:

@@ -85,7 +85,7 @@ def open_device() -> Device:
                 ports.append(Device(verbs, context, portnum, port.lid, port.active_mtu, f"{name}:{portnum}"))
     if not ports:
         raise InputError(
-            f"no port of {', '.join([wanted] if wanted else names)} is active; is a subnet manager running?"
+            f"no port of {', '.join([wanted] if wanted else names)} is active; check that a subnet manager is running"
         )
     chosen = ports[int(os.environ.get("LOCAL_RANK", "0") or 0) % len(ports)]
     for other in {id(p.context): p.context for p in ports}.values():

@@ -44,7 +44,7 @@ class _Jobs:
         if path.exists():
             document = json_document(path, "aggregation trees of jobs", "remove it")
             if not isinstance(document, dict):
-                raise UnreadableFile(f"{path}: these are not the aggregation trees of jobs; remove it")
+                raise UnreadableFile(f"{path}: not a file of the aggregation trees of jobs; remove it")
             self.all = document
 
     def write(self, jobs: dict[str, dict[str, Any]]) -> None:
@@ -68,7 +68,7 @@ def add_sharp_calls(app: FastAPI, service: TenantService) -> None:
         operator_of(request)
         manager = service.programmer.manager if service.programmer is not None else None
         if not isinstance(manager, InternalManager):
-            raise HTTPException(501, "only softib's manager in a running fabric gives aggregation trees to jobs")
+            raise HTTPException(501, "only softib's manager in a running fabric can assign aggregation trees to jobs")
         names = names_of(body.hosts_names)
         service.hosts_members(names)
         pkey = pkey_text(parse_pkey(body.pkey))

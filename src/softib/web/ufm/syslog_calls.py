@@ -41,7 +41,7 @@ class _Syslog(BaseModel):
         """Host and port. Raises :class:`InputError`."""
         host, colon, port = self.destination.rpartition(":")
         if not colon or not host.strip("[]") or not port.isdigit() or not 0 < int(port) < 1 << 16:
-            raise InputError(f"destination {self.destination[:64]!r} is not possible; use HOST:PORT of a UDP port")
+            raise InputError(f"destination {self.destination[:64]!r} is not valid; use HOST:PORT of a UDP port")
         return host.strip("[]"), int(port)
 
 
@@ -108,4 +108,4 @@ def _read(path: Path) -> _Syslog:
     try:
         return _Syslog.model_validate(json_document(path, "setting of syslog", "remove it"))
     except ValidationError:
-        raise InputError(f"{path}: this is not a setting of syslog; remove it") from None
+        raise InputError(f"{path}: not a file of syslog settings; remove it") from None

@@ -224,7 +224,9 @@ def _add_tenants(app: FastAPI, service: TenantService) -> None:
         """Make a partition with a free P_Key."""
         account = account_of(request)
         if account.role == "tenant" and body.tenant not in ("", account.tenant):
-            raise changes.Forbidden(f"{account.name} is an account of {account.tenant}, and of no other tenant")
+            raise changes.Forbidden(
+                f"{account.name} belongs to tenant {account.tenant} and has no access to other tenants"
+            )
         qos = Qos(body.mtu_limit, body.service_level, body.rate_limit)
         options = Options(body.name, account.tenant or body.tenant or None, body.index0, body.ip_over_ib, qos)
         pkeys: list[int] = []
@@ -263,7 +265,7 @@ def _add_revisions(app: FastAPI, service: TenantService) -> None:
         operator_of(request, ("admin", "operator", "viewer"))
         change = service.settled(number, wait_s)
         if change is None:
-            raise NotThere(f"there is no revision {number}")
+            raise NotThere(f"revision {number} does not exist")
         return _RevisionRows(**_row(change), rows=change.rows)
 
     @app.post("/revisions/{number}/undo")
@@ -394,7 +396,9 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
     def put_account(request: Request, name: str, body: _NewAccount) -> dict[str, Any]:
         """Create an account, or change it. A client certificate with the common name ``name`` belongs to it."""
         if operator_of(request, ("admin",)).name == name and body.role != "admin":
-            raise InputError("an administrator cannot change its own role; use another")
+            raise InputError(
+                "an administrator cannot change the role of its own account; use another administrator's account"
+            )
         service.accounts.put(Account(name, body.role, body.tenant), body.password)
         return {}
 
@@ -402,7 +406,7 @@ def _add_accounts(app: FastAPI, service: TenantService) -> None:
     def remove_account(request: Request, name: str) -> dict[str, Any]:
         """Remove an account and its tokens."""
         if operator_of(request, ("admin",)).name == name:
-            raise InputError("an administrator cannot remove its own account; use another")
+            raise InputError("an administrator cannot remove its own account; use another administrator's account")
         service.accounts.remove(name)
         return {}
 

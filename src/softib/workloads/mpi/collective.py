@@ -127,8 +127,8 @@ def _han(
         raise InputError(f"mpi-{collective.replace('_', '-')} by han: {why}")
     if p.ranks * 24 * max(-(-size // SEGMENT), 1) * iterations > MAX_STEPS:
         raise LimitError(
-            f"{collective} by han of {p.ranks:,} ranks is more than {MAX_STEPS:,} operations; take fewer "
-            f"ranks or another algorithm"
+            f"{collective} by han of {p.ranks:,} ranks is more than {MAX_STEPS:,} operations; use fewer ranks or "
+            f"another algorithm"
         )
     for _ in range(iterations):
         if call_ns and collective in REDUCTIONS:

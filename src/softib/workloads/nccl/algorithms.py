@@ -11,7 +11,7 @@ import numpy as np
 from softib.errors import InputError
 from softib.workloads.nccl.constants import Algorithm, Collective
 from softib.workloads.nccl.machine import Machine
-from softib.workloads.nccl.nvls_collnet import collnet, nvls, through_tree
+from softib.workloads.nccl.nvls_collnet import collnet, nvls, nvls_tree, through_tree
 from softib.workloads.nccl.plan import Plan, Rows
 from softib.workloads.nccl.trees import ROOT, double_tree
 from softib.workloads.nccl.tuning import Choice, steps_of
@@ -42,7 +42,7 @@ def plan_of(
         Algorithm.P2P: _pairs,
         Algorithm.COLLNET: collnet,
         Algorithm.NVLS: nvls,
-        Algorithm.NVLS_TREE: nvls,
+        Algorithm.NVLS_TREE: nvls_tree,
     }
     return makers[by.algorithm](collective, cut, size, machine, nodes)
 

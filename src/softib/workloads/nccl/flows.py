@@ -85,7 +85,7 @@ def _edges(run: Run, work: Work) -> AdapterTraffic:
         node, channel = np.divmod(np.arange((run.nodes - cast) * work.channels), work.channels)
         a, b = (run.adapters[k % run.nodes, channel % m.nics] for k in (node, node + 1))
         octets = np.full(len(node), each)
-    elif run.by.algorithm == Algorithm.NVLS_TREE and not m.sharp:
+    elif run.by.algorithm == Algorithm.NVLS_TREE:
         return _between_switches(run, work)
     else:
         parts = n if run.by.algorithm == Algorithm.PAT else 1

@@ -113,11 +113,15 @@ class Machine:
 
     def __post_init__(self) -> None:
         if not 1 <= self.gpus <= MAX_GPUS or not 1 <= self.nics <= MAX_GPUS:
-            raise InputError(f"{self.gpus} GPUs and {self.nics} NICs in a node; it has 1 to {MAX_GPUS:,} of each")
+            raise InputError(
+                f"{self.gpus} GPUs and {self.nics} NICs per node: out of range; use 1 to {MAX_GPUS:,} of each"
+            )
         if not 1 <= self.per_process <= self.gpus:
-            raise InputError(f"{self.per_process} GPUs a process on nodes of {self.gpus}; use 1 to all of a node")
+            raise InputError(
+                f"{self.per_process} GPUs per process do not fit a node with {self.gpus}; use 1 to {self.gpus}"
+            )
         if not self.nic_gbps > 0:
-            raise InputError(f"a NIC of {self.nic_gbps} Gb/s; use a rate above 0")
+            raise InputError(f"a NIC rate of {self.nic_gbps} Gb/s is not valid; use a rate above 0")
         if self.gpudirect not in GPUDIRECT:
             raise UnknownName("path between GPU and NIC", self.gpudirect, GPUDIRECT)
 

@@ -110,8 +110,8 @@ def part_of(run: Run, detail: str = "auto") -> JobMessages:
     chunk."""
     if detail == "chunks" and _largest(run) > MOST_OCTETS:
         raise InputError(
-            f"nccl-{run.collective}: a rank sends {_largest(run):,} bytes to another, which is more than "
-            f"one message; take detail=flows"
+            f"nccl-{run.collective}: a rank sends {_largest(run):,} bytes to another, which is more than one message; "
+            f"use detail=flows"
         )
     if _over_trees(run):
         return _tree_part(run)

@@ -11,7 +11,7 @@ from softib.workloads.nccl.plan import Plan, Rows
 from softib.workloads.nccl.trees import ROOT, double_tree
 from softib.workloads.nccl.work import STEPS, Work
 
-__all__ = ["collnet", "nvls", "through_tree"]
+__all__ = ["collnet", "nvls", "nvls_tree", "through_tree"]
 
 IN_FLIGHT = STEPS
 """Largest number of a channel's chunks in flight in an NVSwitch, because buffers have 8 steps. (With a tree between
@@ -91,6 +91,12 @@ def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes:
                 last = rows.add(n + to // gpus, to, chunk, channel, loop, False, block)
                 rows.need(last, back[to // gpus])
     return rows.plan()
+
+
+def nvls_tree(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
+    """NVLS inside nodes and the double binary tree between them. It never uses aggregation trees, also if the switches
+    could reduce."""
+    return nvls(collective, work, size, machine.but(sharp=False), nodes)
 
 
 def _chunks(work: Work) -> list[int]:

@@ -60,7 +60,7 @@ class Rows:
         rows = np.arange(self.count, self.count + n)
         self.count += n
         if self.count > MAX_TRANSFERS:
-            raise LimitError(f"a collective of more than {MAX_TRANSFERS:,} transfers; take detail=flows")
+            raise LimitError(f"the collective has more than {MAX_TRANSFERS:,} transfers; use detail=flows")
         flat = [np.ascontiguousarray(c).reshape(-1) for c in columns]
         self._columns.append(tuple(flat[:6]))
         self._blocks.append((rows, flat[6]))

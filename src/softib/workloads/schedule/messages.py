@@ -261,7 +261,8 @@ def _order(
             there = np.flatnonzero(row >= 0)
             operation[row[there]] = there
         raise InputError(
-            f"{s.name}: {s.where(int(operation[circle]))}: it never ends: it waits for itself, through other ranks"
+            f"{s.name}: {s.where(int(operation[circle]))}: the operation waits for itself, through other ranks, so it "
+            f"never ends"
         )
     return order
 

@@ -88,7 +88,9 @@ class Schedule:
         self.check_values()
         circle = _in_a_circle(self)
         if circle >= 0:
-            raise InputError(f"{self.name}: {self.where(circle)}: it waits for itself, through its requirements")
+            raise InputError(
+                f"{self.name}: {self.where(circle)}: the operation waits for itself, through its requirements"
+            )
 
     def check_values(self) -> None:
         """Raise :class:`InputError`, one line with rank and operation, for a peer that does not
@@ -199,7 +201,7 @@ def meetings(s: Schedule) -> np.ndarray:
     if alone.any():
         i = int(np.argmax(alone))
         raise InputError(
-            f"{s.name}: {s.where(i)}: it never ends: there is no send of a message with tag {int(s.tag[i])}"
+            f"{s.name}: {s.where(i)}: the operation never ends: there is no send of a message with tag {int(s.tag[i])}"
         )
     short = (s.kind == Kind.SEND) & (s.size > s.size[met])
     if short.any():

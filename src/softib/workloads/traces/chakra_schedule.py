@@ -61,7 +61,7 @@ def all_ranks(path: Path, traces: Sequence[list[Node]], ranks: int) -> Sequence[
     job_ranks = traces[0][0].get("world_size")
     if len(traces) == 1 and job_ranks:
         if job_ranks > ranks:
-            raise InputError(f"{path}: it is of a job of {job_ranks:,} ranks, more than {ranks:,} hosts' ranks")
+            raise InputError(f"{path}: the trace is of a job of {job_ranks:,} ranks, but the hosts have only {ranks:,}")
         return [of_rank(path, traces[0], rank, job_ranks) for rank in range(job_ranks)]
     return list(traces) * ranks if len(traces) == 1 else traces
 
@@ -156,7 +156,9 @@ class _Rank:
             begin, end = rows[node.number]
             for on in node.data_deps:
                 if on not in rows:
-                    raise self.wrong(node, f"it never ends: it depends on node {on}, which is not in the trace")
+                    raise self.wrong(
+                        node, f"the node depends on node {on}, which is not in the trace, so it never ends"
+                    )
                 self.build.need(begin, rows[on][1])
             for on in node.ctrl_deps if controlled else ():
                 if on in rows:
@@ -199,7 +201,7 @@ class _Rank:
         value = node.get(key, None if needed else default)
         if not isinstance(value, int) or isinstance(value, bool) or not -1 <= value < LARGEST:
             raise self.wrong(
-                node, f"its {key} is missing" if value is None else f"{key} {value!r} is not such a number"
+                node, f"its {key} is missing" if value is None else f"{key} {value!r} is not a valid number"
             )
         return value
 

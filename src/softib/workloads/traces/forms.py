@@ -84,7 +84,7 @@ def program_of(job: Trace, hosts: Hosts, rows: np.ndarray) -> Program:
     fits = len(rows) * (job.ranks_per_host or 1) if gpus is None else len(gpus.adapters) * gpus.machine.gpus
     if traces is None:
         if job.machine is not None:
-            raise InputError(f"{job.file}: machine is for Chakra traces and profiles of GPUs; leave it out")
+            raise InputError(f"{job.file}: machine applies only to Chakra traces and profiles of GPUs; leave it out")
         schedule = read_trace(Path(job.file), job.ranks or fits, job.groups, job.dims)
     else:
         from softib.workloads.traces.chakra_groups import grouping_of

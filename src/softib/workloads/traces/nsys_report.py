@@ -123,7 +123,7 @@ def _one_gpu(path: Path, held: sqlite3.Connection) -> None:
     (count,) = held.execute(f"SELECT COUNT(*) FROM (SELECT DISTINCT globalPid, deviceId FROM {KERNELS})").fetchone()
     if count != 1:
         raise InputError(
-            f"{path}: it has kernels of {count} GPUs, and a report is of one rank; start nsys for each rank, "
+            f"{path}: the report has kernels of {count} GPUs, but must be of one rank; start nsys for each rank, "
             "for example mpirun nsys profile -o NAME.%q{OMPI_COMM_WORLD_RANK}"
         )
 
@@ -171,7 +171,7 @@ def _talks(path: Path, held: sqlite3.Connection) -> list[Piece]:
         behind = True
         for at, launch, text in sorted(rows[thread], key=lambda row: row[:2]):
             if launch and behind and not (batches and batches[-1].kernels):
-                raise InputError(f"{path}: a kernel of NCCL at {at} ns has no call with a size in front; {PROFILED}")
+                raise InputError(f"{path}: a kernel of NCCL at {at} ns follows no call with a size; {PROFILED}")
             if not launch and behind:
                 batches.append(_Batch())
             behind = bool(launch)

@@ -124,7 +124,9 @@ class Layout:
         """Return the layout of ``gpus``. Raises :class:`InputError`, one line, for sizes that do not
         divide."""
         if gpus % (tensor * pipeline):
-            raise InputError(f"{gpus:,} GPUs are not whole replicas of tensor {tensor} × pipeline {pipeline}")
+            raise InputError(
+                f"{gpus:,} GPUs are not a whole number of replicas of tensor {tensor} × pipeline {pipeline}"
+            )
         data = gpus // (tensor * pipeline)
         if batch % (data * micro_batch):
             raise InputError(
@@ -133,7 +135,7 @@ class Layout:
             )
         if model.experts and model.top_k > model.experts:
             raise InputError(
-                f"a token goes to {model.top_k} experts, and a layer has {model.experts}; use a smaller top-k"
+                f"a token goes to {model.top_k} experts, but a layer has only {model.experts}; use a smaller top-k"
             )
         if model.layers % (pipeline * interleave):
             chunks = f" of {interleave} chunks" if interleave > 1 else ""

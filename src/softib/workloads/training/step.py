@@ -61,7 +61,7 @@ class Step:
                 f"libraries; use zero 1, or pipeline 1"
             )
         if self.gather_lists and self.zero != 3:
-            raise InputError("gather-lists is of ZeRO stage 3; add zero=3, or leave it out")
+            raise InputError("gather-lists needs ZeRO stage 3; add zero=3, or leave out gather-lists")
 
     model: Transformer | Network
     layout: Layout

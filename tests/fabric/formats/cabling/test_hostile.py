@@ -266,5 +266,5 @@ def test_paths_that_do_not_work_are_one_line(tmp_path: Path) -> None:
             call()
         assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
     (tmp_path / "net.topo").write_text(TOPO)
-    with pytest.raises(UnreadableFile, match="no such folder for IBNL files"):
+    with pytest.raises(UnreadableFile, match="give the folder of the IBNL files"):
         read_topo(tmp_path / "net.topo", ibnl_dirs=[nowhere])

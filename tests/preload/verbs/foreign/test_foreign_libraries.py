@@ -61,7 +61,13 @@ class Ceph:
         return subprocess.run(command, env=self.apps.env, cwd=self.folder, capture_output=True, text=True, timeout=120)
 
     def on(self, node: str, name: str, *arguments: str) -> str:
+        """Its output. Without keys, Ceph's client may send a command before it has the monitors' map, with a zero fsid, which the monitor
+        refuses ("wrong fsid" with debug_mon = 10); nothing was executed then."""
         done = self.run(node, name, *arguments)
+        for _ in range(20):
+            if "EPERM: problem getting command descriptions" not in done.stderr:
+                break
+            done = self.run(node, name, *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

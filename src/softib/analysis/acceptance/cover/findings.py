@@ -13,7 +13,8 @@ from softib.analysis.acceptance.plan import FabricEnds
 from softib.analysis.acceptance.remainder import trained_low
 from softib.diags.acceptance import codes
 from softib.diags.acceptance.measurements import PairFailure
-from softib.diags.finding import Finding, Location, Severity, few, finding
+from softib.diags.finding import Finding, Severity, few, finding
+from softib.diags.view import port_location
 from softib.plural import counted, plural
 
 __all__ = ["findings_of"]
@@ -47,13 +48,8 @@ def _slow(routes: CoverRoutes, slow: SlowDirection, one: DirectionLoss) -> Findi
         evidence["not_told_apart"] = one.undistinguished
     elif host:
         text += "; its adapter, cable and host are not distinguished"
-    return finding(codes.SLOW["host" if host else "cable"], [_location(routes, int(p)) for p in ends], text, evidence)
-
-
-def _location(routes: CoverRoutes, port: int) -> Location:
-    f = routes.fabric
-    node = int(f.port_node[port])
-    return Location(f.node_name(node), int(f.node_guid[node]), int(f.port_num[port]))
+    where = [port_location(routes.fabric, int(p)) for p in ends]
+    return finding(codes.SLOW["host" if host else "cable"], where, text, evidence)
 
 
 def _failed(failures: list[PairFailure]) -> Iterator[Finding]:

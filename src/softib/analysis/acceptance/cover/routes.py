@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softib.analysis.acceptance.plan import FabricEnds
-from softib.fabric.end_ports import end_ports, port_gbps
+from softib.fabric.end_ports import assumed_gbps, end_ports
 from softib.fabric.model import Fabric
 from softib.iba.vendor.ar import GROUP_MASK, STATE_SHIFT, ARInfo
 from softib.routing.graph import SwitchGraph
@@ -55,9 +55,7 @@ class CoverRoutes:
 def cover_routes(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ends: FabricEnds, adaptive: bool) -> CoverRoutes:
     """Return the routes of tables ``lft`` between ``ends``. ``adaptive``: follow the tables of adaptive routing where
     switches have them."""
-    gbps = port_gbps(fabric)
-    rates = gbps[gbps > 0]
-    gbps = np.where(gbps > 0, gbps, rates.min() if len(rates) else 1.0)
+    gbps = assumed_gbps(fabric)
     sends = (fabric.node_base[graph.switch_node[graph.link_switch]] + graph.out_port).astype(np.int64)
     network = Network.build(graph, lft, _graph_rows(fabric, graph, ends), gbps[sends], _end_gbps(fabric, graph, gbps))
     ejection = fabric.node_base[graph.switch_node[network.host_switch]] + graph.end_port[network.hosts]

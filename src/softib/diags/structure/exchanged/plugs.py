@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from softib.diags.structure.pattern import NO_OPINION
 from softib.diags.view import FabricView
@@ -46,25 +47,32 @@ Verdicts = list[tuple[int, bool]]
 Rule = Callable[[Verdicts], bool]
 
 
-def group(view: FabricView, misplaced: list[Misplaced]) -> tuple[list[Pair], list[Misplaced], list[Misplaced]]:
-    """Return (swapped pairs, cables of rings with their correct positions, cables that no other
-    cable can correct)."""
-    swapped, rings, left = _confirmed(view, misplaced, _all_support_none_oppose)
-    paired, left = _pairs(view, _without_equivalent(view, left), (_one_supports_none_oppose, _all_support))
-    return [*swapped, *paired], rings, left
+class Exchanged(NamedTuple):
+    """Misplaced cables, by their correction."""
+
+    swapped: list[Pair]
+    rings: list[Misplaced]
+    """Cables of rings, with their correct positions."""
+    left: list[Misplaced]
+    """Cables that no other cable can correct."""
+
+
+def group(view: FabricView, misplaced: list[Misplaced]) -> Exchanged:
+    """Return the exchanges that explain ``misplaced``."""
+    first = _confirmed(view, misplaced, _all_support_none_oppose)
+    paired, left = _pairs(view, _without_equivalent(view, first.left), (_one_supports_none_oppose, _all_support))
+    return Exchanged([*first.swapped, *paired], first.rings, left)
 
 
 def unexplained(view: FabricView, misplaced: list[Misplaced]) -> list[Misplaced]:
     """Return the cables that are not in pairs or rings in which all ends are mates."""
-    return _confirmed(view, misplaced, _all_require)[2]
+    return _confirmed(view, misplaced, _all_require).left
 
 
-def _confirmed(
-    view: FabricView, misplaced: list[Misplaced], rule: Rule
-) -> tuple[list[Pair], list[Misplaced], list[Misplaced]]:
-    """Return (pairs by ``rule``, cables of rings, the rest) without harmless groups."""
+def _confirmed(view: FabricView, misplaced: list[Misplaced], rule: Rule) -> Exchanged:
+    """Return pairs by ``rule``, cables of rings and the rest, without harmless groups."""
     swapped, left = _pairs(view, _without_harmless(view, misplaced), (rule,))
-    return swapped, *_rings(view, left)
+    return Exchanged(swapped, *_rings(view, left))
 
 
 def _without_harmless(view: FabricView, misplaced: list[Misplaced]) -> list[Misplaced]:

@@ -108,7 +108,7 @@ def read_headings(path: str | Path) -> PlanReading:
     cells."""
     sheets = sheets_of(path)
     if not any(s.rows for s in sheets):
-        raise UnreadableFile(f"{shown_name(path)}: it has no cells")
+        raise UnreadableFile(f"{shown_name(path)}: the workbook has no cells")
     try:
         plan, why = read_plan(path), ""
     except InputError as error:

@@ -32,6 +32,7 @@ from softib.fabric.formats.cabling.name_index import (
     UNKNOWN_DEVICE,
     UNNAMED_ADAPTER,
     NameIndex,
+    PortMatch,
 )
 from softib.fabric.formats.cabling.plan import CablingPlan
 from softib.fabric.model import Fabric
@@ -101,12 +102,13 @@ def propose_names(plan: CablingPlan, fabric: Fabric) -> NameProposal:
     (agree, chosen), rest = ranked[0], ranked[1:]
     if agree < AGREE * len(plan):
         raise InputError(
-            f"{plan.path}: at most {agree:,} of {counted(len(plan), 'cable')} {plural(agree, 'is', 'are')} as "
-            f"planned with other names; give a node-name-map"
+            f"{plan.path}: at most {agree:,} of {counted(len(plan), 'cable')} {plural(agree, 'is', 'are')} as planned "
+            f"under any assignment of names; give a node-name-map"
         )
     if rest and rest[0][0] >= agree:
         raise InputError(
-            f"{plan.path}: several ways to name the devices fit {counted(agree, 'cable')}; give a node-name-map"
+            f"{plan.path}: several assignments of names fit equally many cables, {counted(agree, 'cable')}; give a "
+            f"node-name-map"
         )
     return work.proposal(agree, chosen)
 
@@ -180,7 +182,7 @@ class _Search:
         for end, family in enumerate((as_a, as_b)):
             name, label = str(self.plan.node[row, end]), str(self.plan.label[row, end])
             nodes = self.there[self.other[family][self.place[name][1]]]
-            ports.append(self.index.port(nodes, name, label)[0])
+            ports.append(self.index.port(nodes, name, label).port)
         return ports[0] >= 0 and int(self.fabric.port_peer[ports[0]]) == ports[1]
 
     def proposal(self, agree: int, chosen: dict[str, str]) -> NameProposal:
@@ -236,7 +238,7 @@ class _Matching:
         self.why: dict[tuple[int, int], str] = {}
         self.problems: list[Problem] = []
         self.unknown: dict[str, str] = {}
-        self.looked_up: dict[tuple[str, str], tuple[int, str, str]] = {}
+        self.looked_up: dict[tuple[str, str], PortMatch] = {}
         self.by_guid = _same_guids(plan, fabric)
 
     def run(self) -> None:
@@ -254,17 +256,21 @@ class _Matching:
                     match = self.looked_up[key]
                 self._take(row, end, names[end], labels[end], match)
 
-    def _look_up(self, device: str, label: str) -> tuple[int, str, str]:
+    def _look_up(self, device: str, label: str) -> PortMatch:
         nodes = self.index.nodes(device) or self.index.nodes(label)
-        return self.index.port(nodes, device, label) if nodes else (-1, UNKNOWN_DEVICE, self._no_device(device))
+        return (
+            self.index.port(nodes, device, label) if nodes else PortMatch(-1, UNKNOWN_DEVICE, self._no_device(device))
+        )
 
-    def _of_fabric(self, row: int, end: int, name: str) -> tuple[int, str, str]:
+    def _of_fabric(self, row: int, end: int, name: str) -> PortMatch:
         """Return an end of a plan that was read from a fabric file; its port number is exact."""
         number, node = int(self.plan.portnum[row, end]), int(self.by_guid[row, end])
         nodes = [node] if node >= 0 else self.index.nodes(name)
         if len(nodes) == 1 and 1 <= number <= int(self.fabric.node_nports[nodes[0]]):
-            return int(self.fabric.port(nodes[0], number)), "", ""
-        return self.index.port(nodes, name, str(number)) if nodes else (-1, UNKNOWN_DEVICE, self._no_device(name))
+            return PortMatch(int(self.fabric.port(nodes[0], number)))
+        return (
+            self.index.port(nodes, name, str(number)) if nodes else PortMatch(-1, UNKNOWN_DEVICE, self._no_device(name))
+        )
 
     def _no_device(self, name: str) -> str:
         if name not in self.unknown:
@@ -274,12 +280,12 @@ class _Matching:
             )
         return self.unknown[name]
 
-    def _take(self, row: int, end: int, device: str, label: str, match: tuple[int, str, str]) -> None:
-        self.port[row, end], self.reason[row, end], why = match
-        if not why:
+    def _take(self, row: int, end: int, device: str, label: str, match: PortMatch) -> None:
+        self.port[row, end], self.reason[row, end] = match.port, match.reason
+        if not match.why:
             return
-        self.why[row, end] = why
-        if match[1] == UNKNOWN_DEVICE:
+        self.why[row, end] = why = match.why
+        if match.reason == UNKNOWN_DEVICE:
             if not self.unknown.get(device):
                 return
             self.unknown[device], text = "", why  # an unknown device is reported once

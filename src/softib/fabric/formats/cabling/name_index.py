@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from softib.errors import nearest
 from softib.fabric.model import Fabric
@@ -49,6 +50,26 @@ def spoken_names(description: str) -> Iterator[str]:
     match = _SWITCH.match(description)
     if match and (match.group("model") or description.startswith("MF")):
         yield match.group("name")
+
+
+class PortMatch(NamedTuple):
+    """The port to which an end of a plan refers."""
+
+    port: int
+    """Row of the port; -1: none."""
+    reason: str = ""
+    """One of :data:`~softib.fabric.formats.cabling.match.REASONS` if there is none."""
+    why: str = ""
+    """Explanation for people, if there is none."""
+
+
+class _Narrowed(NamedTuple):
+    """The nodes to which a label refers."""
+
+    nodes: list[int]
+    reason: str = ""
+    why: str = ""
+    """Why the label refers to none of them; "": it refers to ``nodes``."""
 
 
 class NameIndex:
@@ -145,19 +166,19 @@ class NameIndex:
             nodes = [n for n in nodes if self.address[n].adapter == at.adapter]
         return nodes
 
-    def port(self, nodes: list[int], device: str, label: str) -> tuple[int, str, str]:
-        """Return the row of the port, or -1, with the reason and an explanation."""
+    def port(self, nodes: list[int], device: str, label: str) -> PortMatch:
+        """Return the port that ``label`` names on ``device``, which stands for ``nodes``."""
         wanted = normal_label(label)
         hits = [p for n in nodes for p in self.labels.get((n, wanted), ())]
         if len(hits) == 1:
-            return hits[0], "", ""
+            return PortMatch(hits[0])
         rest = _behind(device, wanted)
         parsed = portnum_of_label(rest)
         nodes, reason, why = self._narrowed(nodes, wanted, rest, parsed)
         if why:
-            return -1, reason, why
+            return PortMatch(-1, reason, why)
         if len(nodes) > 1:
-            return (
+            return PortMatch(
                 -1,
                 AMBIGUOUS,
                 f"the name stands for {counted(len(nodes), 'node')} ({self._list(nodes)}) and {label!r} does not "
@@ -168,33 +189,34 @@ class NameIndex:
         if not number and self.names[node].casefold() == wanted:
             number = 1  # the label is only the adapter's name
         if not number:
-            return -1, UNKNOWN_PORT, f"{label!r} has no port number and is not a label of {self.names[node]}"
+            return PortMatch(-1, UNKNOWN_PORT, f"{label!r} has no port number and is not a label of {self.names[node]}")
         last = int(self.fabric.node_nports[node])
         if number > last:
-            return -1, UNKNOWN_PORT, f"{self.names[node]} has no port {number}; its ports are 1 to {last}"
-        return int(self.fabric.port(node, number)), "", ""
+            return PortMatch(-1, UNKNOWN_PORT, f"{self.names[node]} has no port {number}; its ports are 1 to {last}")
+        return PortMatch(int(self.fabric.port(node, number)))
 
-    def _narrowed(self, nodes: list[int], wanted: str, rest: str, parsed: PortLabel) -> tuple[list[int], str, str]:
-        """Return the nodes to which the label refers; if there are none, the reason and an
-        explanation."""
+    def _narrowed(self, nodes: list[int], wanted: str, rest: str, parsed: PortLabel) -> _Narrowed:
+        """Return the nodes to which the label refers."""
         if len(nodes) > 1:
             whole = [n for n in nodes if self.names[n].casefold() == wanted]
             if len(whole) == 1:
-                return whole, "", ""
+                return _Narrowed(whole)
         if parsed.hca:
             adapter = plain_adapter(parsed.hca)
             named = [n for n in nodes if self.address[n].adapter == adapter]
             named = named or self._by_count(nodes, adapter)
             if named:
-                return named, "", ""
+                return _Narrowed(named)
             if self.counting.get(self._numbers(nodes)) and _COUNTED.match(adapter):
                 why = f"the plan numbers adapters; {parsed.hca} may be any of {self._list(nodes)}: enter their names"
-                return nodes, UNKNOWN_PORT, why
+                return _Narrowed(nodes, UNKNOWN_PORT, why)
             if len(nodes) > 1 or self.address[nodes[0]].adapter:
-                return nodes, UNKNOWN_PORT, f"it has no adapter {parsed.hca}; its nodes are {self._list(nodes)}"
+                return _Narrowed(
+                    nodes, UNKNOWN_PORT, f"it has no adapter {parsed.hca}; its nodes are {self._list(nodes)}"
+                )
         if parsed.card:
             return self._chips(nodes, parsed)
-        return nodes, "", ""
+        return _Narrowed(nodes)
 
     def count_adapters(self, ends: Iterable[tuple[str, str]]) -> None:
         """Learn from all (device, label) ends of a plan how it numbers the adapters (``HCA-0``,
@@ -234,23 +256,23 @@ class NameIndex:
             return [by_number[count - first]]
         return []
 
-    def _chips(self, nodes: list[int], parsed: PortLabel) -> tuple[list[int], str, str]:
+    def _chips(self, nodes: list[int], parsed: PortLabel) -> _Narrowed:
         """Return the chips of a director that are on the card that the label names."""
         on_card = [n for n in nodes if self.address[n].card == parsed.card]
         if not on_card:
             if len(nodes) == 1 and not self.address[nodes[0]].card and parsed.card == "L1":
-                return nodes, "", ""  # a switch with one chip counts as one card
+                return _Narrowed(nodes)  # a switch with one chip counts as one card
             cards = sorted({self.address[n].card for n in nodes} - {""}, key=lambda c: (c[0], int(c[1:])))
             there = f"its cards are {cards[0]} to {cards[-1]}" if cards else f"{self._list(nodes)} has no cards"
-            return nodes, UNKNOWN_PORT, f"it has no card {parsed.card}; {there}"
+            return _Narrowed(nodes, UNKNOWN_PORT, f"it has no card {parsed.card}; {there}")
         chips = [n for n in on_card if self.address[n].chip in (0, parsed.chip)] if parsed.chip else on_card
         if not chips:
-            return (
+            return _Narrowed(
                 nodes,
                 UNKNOWN_PORT,
                 f"card {parsed.card} has no chip {parsed.chip}; its nodes are {self._list(on_card)}",
             )
-        return chips, "", ""
+        return _Narrowed(chips)
 
     def _list(self, nodes: list[int]) -> str:
         shown = ", ".join(self.names[n] for n in nodes[:3])

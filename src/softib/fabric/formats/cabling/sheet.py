@@ -249,7 +249,7 @@ def _check_archive(data: bytes, name: str) -> bool:
                         formulas |= b"<f>" in chunk or b"<f " in chunk
                         if size > MOST_UNPACKED:
                             raise UnreadableFile(
-                                f"{name}: a workbook of more than {MOST_UNPACKED >> 20} MiB; save the sheet as CSV"
+                                f"{name}: the workbook is larger than {MOST_UNPACKED >> 20} MiB; save the sheet as CSV"
                             )
     except (
         zipfile.BadZipFile,
@@ -260,11 +260,11 @@ def _check_archive(data: bytes, name: str) -> bool:
         EOFError,
         zipfile.LargeZipFile,
     ) as error:
-        raise UnreadableFile(f"{name}: a damaged workbook ({str(error)[:60]}); save the sheet as CSV") from None
+        raise UnreadableFile(f"{name}: the workbook is damaged ({str(error)[:60]}); save the sheet as CSV") from None
     except Exception as error:  # zlib.error, lzma.LZMAError
         if isinstance(error, UnreadableFile):
             raise
-        raise UnreadableFile(f"{name}: a damaged workbook; save the sheet as CSV") from None
+        raise UnreadableFile(f"{name}: the workbook is damaged; save the sheet as CSV") from None
     return formulas
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from softib.fabric.formats.base import Junk, Problems, ReadResult, complain_if_not_closed, octets, read_lines, shown
 from softib.fabric.formats.records import (
@@ -70,6 +70,17 @@ def read(path: Path, *, ibnl_dirs: Any = (), node_name_map: Any = None) -> ReadR
     return named(result, node_name_map)
 
 
+class _End(NamedTuple):
+    """One end of a link."""
+
+    node: int
+    portnum: int
+    lid: int
+    port_guid: int
+    key: str
+    """NodeGUID in hex, by which records name the node."""
+
+
 class _Lst:
     def __init__(self, problems: Problems):
         self.problems, self.records = problems, Records(both_ends_in_one_line=True, file=problems.file)
@@ -89,26 +100,26 @@ class _Lst:
         state = _STATES.get(g[25] or "", 0)
         if not state:
             self.problems.add(number, f"LOG={shown(g[25] or '')}: unknown port state")
-        for (node, num, lid, port_guid, _), (_, peer_num, peer_lid, peer_guid, peer_key) in (ends, ends[::-1]):
-            port_lid = UNKNOWN if self.records.node_type[node] == NodeType.SWITCH else lid
+        for end, peer in (ends, ends[::-1]):
+            port_lid = UNKNOWN if self.records.node_type[end.node] == NodeType.SWITCH else end.lid
             self.add_port(
-                node,
-                num,
-                peer_key,
-                peer_num,
+                end.node,
+                end.portnum,
+                peer.key,
+                peer.portnum,
                 number,
                 code,
                 lanes,
                 port_lid,
                 UNKNOWN,
-                port_guid,
-                peer_lid,
-                peer_guid,
+                end.port_guid,
+                peer.lid,
+                peer.port_guid,
                 int(state),
             )
 
-    def _end(self, number: int, g: tuple[str, ...]) -> tuple[int, int, int, int, str]:
-        """Return (node, portnum, LID, PortGUID, key) of one end of a link."""
+    def _end(self, number: int, g: tuple[str, ...]) -> _End:
+        """Return one end of a link; a node that is new is added."""
         kind, sm, nports, sys_guid, node_guid, port_guid, vendor, device, revision, desc, lid_text, num = g
         key = node_guid.lower()
         lid = parse_lid(lid_text, number, self.problems, 16)
@@ -149,7 +160,7 @@ class _Lst:
             r.revision[node] = r.revision[node] or int(revision, 16)
         if sm and (parse_guid(node_guid), int(num, 16)) not in self.sms:
             self.sms.append((parse_guid(node_guid), int(num, 16)))
-        return node, int(num, 16), lid, parse_guid(port_guid), key
+        return _End(node, int(num, 16), lid, parse_guid(port_guid), key)
 
     def distrust_node_types(self) -> None:
         """Turn each CA that has the DeviceID of a switch into a switch, because ibdm's simulations

@@ -129,7 +129,7 @@ def write(f: Fabric, path: Path) -> list[str]:
     clean = ["".join(c if c.isprintable() or "\udc80" <= c <= "\udcff" else " " for c in d) for d in desc]
     changed = sum(a != b for a, b in zip(desc, clean, strict=True))
     if changed:
-        notes.append(f"{changed} descriptions have control characters, which are replaced by blanks")
+        notes.append(f"{changed} descriptions have control characters, which are written as blanks")
     notes += cable_notes(f)
     if f.port_label:
         notes.append(f"{len(f.port_label)} port labels are not part of this format")
@@ -153,7 +153,7 @@ def cable_notes(f: Fabric) -> list[str]:
         )
     one_sided = int(((f.cable_listed == 1) & (f.cable_port[:, 1] >= 0)).sum())
     if one_sided:
-        notes.append(f"{counted(one_sided, 'cable')} that the source lists at one end only are written at both")
+        notes.append(f"{counted(one_sided, 'cable')} listed at one end only in the source, written at both")
     return notes
 
 
@@ -182,7 +182,8 @@ def write_ibsim(f: Fabric, path: Path) -> list[str]:
     ports = f.sizes.ports
     if f.sizes.nodes > DEFAULT_NODES or f.sizes.switches > DEFAULT_SWITCHES or ports > DEFAULT_PORTS:
         notes.append(
-            f"beyond ibsim's default limits: load it with -N {f.sizes.nodes + 1} -S {f.sizes.switches + 1} -P "
+            f"the fabric exceeds ibsim's default limits: load it with -N {f.sizes.nodes + 1} -S {f.sizes.switches + 1} "
+            f"-P "
             f"{ports + 1}"
         )
     octets = netlist(f, Names(guid, desc, remark, set(empty)), rates, "# Netlist for ibsim, written by softib\n")
@@ -203,7 +204,7 @@ def _unique_guids(f: Fabric, notes: list[str]) -> list[int]:
                 spare += 1
             guid[i] = spare
             taken.add(spare)
-            notes.append(f"NodeGUID {g:#018x} of {f.node_name(i)} is not unique; {spare:#018x} stands in")
+            notes.append(f"NodeGUID {g:#018x} of {f.node_name(i)} is not unique; written as {spare:#018x}")
         seen.add(guid[i])
     return guid
 
@@ -232,13 +233,15 @@ def _rates(f: Fabric, notes: list[str]) -> list[str]:
     clash = up & (lanes != lanes[peer]) & (np.isin(lanes, (2, 8)) | np.isin(lanes[peer], (2, 8)))
     if clash.any():
         lanes = np.where(clash, np.minimum(lanes, lanes[peer]), lanes)
-        notes.append(f"{counted(int(clash.sum()) // 2, 'link')} of two widths; the narrower is written at both ends")
+        notes.append(
+            f"{counted(int(clash.sum()) // 2, 'link')} with a different width at each end; written with the narrower"
+        )
     fastest = SPEED_BY_NAME[FASTEST].code
     if (up & (code > fastest)).any():
         names = "/".join(SPEED_BY_CODE[c].name for c in np.unique(code[up & (code > fastest)]).tolist())
         notes.append(
             f"{counted(int((up & (code > fastest)).sum()) // 2, 'link')} at {names} written as {FASTEST}, "
-            "the fastest that stock ibsim 0.10 knows"
+            "the fastest speed of stock ibsim 0.10"
         )
     return [
         f"{n}x{SPEED_BY_CODE[min(c, fastest)].name if c else 'SDR'}"
@@ -257,4 +260,4 @@ def _port_guid_note(f: Fabric, guid: list[int], notes: list[str]) -> None:
         notes.append(f"ibsim gives {differ} CA ports another PortGUID (NodeGUID + port number)")
     clashes = len(of_ibsim) - len(np.unique(of_ibsim))
     if clashes:
-        notes.append(f"{clashes} of these PortGUIDs occur twice: a subnet manager will complain")
+        notes.append(f"{clashes} of these PortGUIDs are not unique, which subnet managers report as an error")

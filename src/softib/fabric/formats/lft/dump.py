@@ -66,12 +66,12 @@ def read_lfts(path: str | Path, fabric: Fabric) -> TablesOfFile:
         owner = np.array([_owner(s, fabric, problems) for s in dump.sections], np.int64)
     if not len(dump.sections):
         raise UnreadableFile(
-            f"{problems.file}: no forwarding table in it; a table begins with 'Unicast lids [' or 'Switch 0x…'"
+            f"{problems.file}: contains no forwarding table; a table begins with 'Unicast lids [' or 'Switch 0x…'"
         )
     if not (owner >= 0).any():
         raise UnreadableFile(
-            f"{problems.file}: none of its {counted(len(dump.sections), 'table')} belongs to a switch of "
-            f"{fabric.name or 'this fabric'}"
+            f"{problems.file}: contains {counted(len(dump.sections), 'table')}, but of no switch of "
+            f"{fabric.name or 'this fabric'}; use a dump of this fabric"
         )
     lft = _fill(dump, owner, fabric, problems)
     _check_totals(dump, problems)

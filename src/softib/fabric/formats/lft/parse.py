@@ -262,7 +262,9 @@ def hcas_of(path: Path) -> Path:
     candidates = [named] if named.exists() else sorted(path.parent.glob("*.hcas"))
     if len(candidates) != 1:
         there = f"{len(candidates)} .hcas files are in its folder" if candidates else "its folder has none"
-        raise UnreadableFile(f"{path}: its LIDs are in a .hcas file, but {there}; rename the right one to {named.name}")
+        raise UnreadableFile(
+            f"{path}: the LIDs of these tables are in a .hcas file, but {there}; rename the right one to {named.name}"
+        )
     return candidates[0]
 
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from softib.errors import UnreadableFile
 from softib.fabric.formats.base import Problem, Problems
@@ -129,16 +130,25 @@ class Ibnl:
         return self.boards.get(f"{sub.board}:{modifier}" if modifier else sub.board)
 
 
-def parse_arrow(match: re.Match[str]) -> tuple[int, str, str]:
-    """Return (lanes, speed name, error) of an arrow. Lanes 0 and speed "" mean not stated; error ""
-    means none."""
+class Arrow(NamedTuple):
+    """Width and speed of a connection: ``-4x-14G->``."""
+
+    lanes: int
+    """0: not stated."""
+    speed: str
+    """Name of the speed; "": not stated."""
+    error: str
+
+
+def parse_arrow(match: re.Match[str]) -> Arrow:
+    """Return what an arrow states."""
     width, speed = match.group("width"), match.group("speed")
     lanes = int(width) if width else 0
     if lanes and lanes not in LANES:
-        return 0, "", f"link width {width}x does not exist; InfiniBand has 1x, 2x, 4x, 8x and 12x"
+        return Arrow(0, "", f"link width {width}x does not exist; InfiniBand has 1x, 2x, 4x, 8x and 12x")
     if speed and speed not in SPEED_OF_G:
-        return 0, "", f"link speed {speed}G does not exist; known: {', '.join(SPEED_OF_G)}"
-    return lanes, SPEED_OF_G[speed] if speed else "", ""
+        return Arrow(0, "", f"link speed {speed}G does not exist; known: {', '.join(SPEED_OF_G)}")
+    return Arrow(lanes, SPEED_OF_G[speed] if speed else "", "")
 
 
 def parse_ibnl(text: str, file: str) -> Ibnl:
@@ -259,7 +269,7 @@ class IbnlLibrary:
         """
         for folder in dirs:
             if not Path(folder).is_dir():
-                raise UnreadableFile(f"{folder}: no such folder for IBNL files")
+                raise UnreadableFile(f"{folder}: no such folder; give the folder of the IBNL files")
         file_dir = [Path(file).parent] if file is not None else []
         installed = [p for pattern in INSTALLED for p in sorted(Path("/").glob(pattern[1:]))]
         return cls([*map(Path, dirs), *file_dir, *installed])

@@ -82,12 +82,12 @@ def parse_topo(text: str, file: str, *, ibnl_dirs: Sequence[str | Path] = ()) ->
     if text and text[-1] not in "\r\n":
         parsed.problems.add(len(text.splitlines()), "the file ends within this line: it may be truncated")
     if not parsed.systems:
-        raise UnreadableFile(f"{file}: no system and no 'port -> TYPE NAME port' line that can be read")
+        raise UnreadableFile(f"{file}: contains no readable system and no line of the form 'port -> TYPE NAME port'")
     library = IbnlLibrary.search(ibnl_dirs, file=file)
     for system, template in _templates(parsed, library):
         system.template = template
     if not parsed.systems:
-        raise UnreadableFile(f"{file}: no system of a known type and no cable in it")
+        raise UnreadableFile(f"{file}: contains neither a system of a known type nor a cable")
     fabric = build_fabric(parsed.systems, parsed.cables, stem(file), parsed.problems)
     fabric.source.format, fabric.source.path = "topo", file
     fabric.source.records = frozenset({"speeds"} if _all_speeds_stated(parsed) else ())

@@ -89,7 +89,9 @@ class CommandQueue:
                 raise PeerError(f"{self.where}: cannot post receives")
             accepted = read_structure(CM_ACCEPT, finish())
             if int(accepted["crqsize"]) < depth:
-                raise PeerError(f"{self.where}: the target receives only {int(accepted['crqsize'])} commands at once")
+                raise PeerError(
+                    f"{self.where}: the target accepts only {int(accepted['crqsize'])} outstanding commands"
+                )
         except connections.Rejected as rejected:
             self.pair.close()
             raise self._refusal(rejected) from None

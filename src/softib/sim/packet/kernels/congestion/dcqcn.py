@@ -150,10 +150,10 @@ DCQCN = CongestionControl(
         Option(
             "byte_counter", 10_000_000, "bytes", "Bytes sent between two rate increases (the byte counter B).", low=1
         ),
-        Option("gain", 1 / 256, "1", "g, the gain of alpha.", low=1e-6, most=1),
+        Option("gain", 1 / 256, "1", "The gain g of alpha.", low=1e-6, most=1),
         Option("rate_ai_mbps", 0.0, "Mb/s", "Additive increase; 0: 40 at 40 Gb/s, scaled with the rate."),
-        Option("rate_hai_mbps", 0.0, "Mb/s", "Hyper increase; 0: ten times additive, as in adapters."),
-        Option("fast_recovery", 5, "steps", "F, steps of fast recovery.", low=1),
+        Option("rate_hai_mbps", 0.0, "Mb/s", "Hyper increase; 0: ten times the additive increase, as in adapters."),
+        Option("fast_recovery", 5, "steps", "Number F of steps of fast recovery.", low=1),
         Option("rate_min_mbps", 40.0, "Mb/s", "Smallest rate.", low=0.001),
     ),
     settings=Rows(
