@@ -37,7 +37,6 @@ def serve(
     ready: Callable[[str], None] | None = None,
     notice: Notice = warn,
     steps: Steps = unwatched,
-    mkey: int = 0,
 ) -> None:
     """Serve ``source`` to browsers and REST clients until Ctrl-C: a running fabric or
     ``umad:DEVICE``, whose counters are read with MADs every ``every`` seconds; or a file or
@@ -48,15 +47,15 @@ def serve(
     if none is given. ``jobs``: a file for :func:`jobs_on`, which is read again when it changes.
     ``history``: a directory of ``softib exporter --history``, or ``http://HOST:9090`` of a
     Prometheus server, for the time before the start. ``ready`` is called with the address to open;
-    ``steps`` wraps the phases of the first reading. ``mkey``: the M_Key of the subnet's manager, if ports answer
-    only with it (0: that of the environment variable ``SOFTIB_MKEY``, if it is set). It is read-only. Raises
+    ``steps`` wraps the phases of the first reading. If ports answer only with the M_Key of their manager, set the
+    environment variable ``SOFTIB_MKEY`` to it. It is read-only. Raises
     :class:`InputError` or a related error if the source, the jobs or the history cannot be read, if the extra
     ``serve`` is not installed, or if the address is in use; :class:`PeerError` if there is no answer.
     """
     from softib.web.server import DEFAULT_PORT
     from softib.web.server import serve as run
 
-    served = prepared(source, token, every, jobs, history, notice, steps, mkey)
+    served = prepared(source, token, every, jobs, history, notice, steps)
     run(served, host, DEFAULT_PORT if port is None else port, token, ready or (lambda address: None))
 
 

@@ -147,7 +147,9 @@ def command(
         elif partitions or reload or managers or certificate or client_ca:
             raise InputError("--partitions, --reload, --managers, --certificate and --client-ca need --tenants DIR")
         else:
-            softib.serve(source, mkey=mkey, steps=Steps(), **shown)
+            if mkey:
+                os.environ["SOFTIB_MKEY"] = hex(mkey)
+            softib.serve(source, steps=Steps(), **shown)
     return 0
 
 

@@ -10,9 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from softib.fabric.model import Fabric
-
-__all__ = ["Wiring", "wiring_of"]
+__all__ = ["Wiring"]
 
 
 class Wiring(NamedTuple):
@@ -27,9 +25,3 @@ class Wiring(NamedTuple):
     def between_switches(self) -> int:
         """Number of cables between switches."""
         return int(self.is_switch[self.cable_node].all(axis=1).sum())
-
-
-def wiring_of(fabric: Fabric) -> Wiring:
-    """Return the wiring of ``fabric``, without cables that have one known end."""
-    ports = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
-    return Wiring(fabric.node_names(), fabric.is_switch, fabric.port_node[ports])
