@@ -164,7 +164,7 @@ class _StatedSl(NamedTuple):
 
     sl: int
     source: str
-    """Where the SL comes from, for people."""
+    """Where the SL comes from, as text."""
     refused: str = ""
     """Why there is no path record."""
 

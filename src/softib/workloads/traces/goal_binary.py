@@ -191,7 +191,7 @@ def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.nda
         )
     kind = np.array([KINDS.get(k, 0) for k in range(4)], np.uint8)[types]
     computes = kind == Kind.COMPUTE
-    size = join("sizef").astype(np.int64)
+    size = join("size").astype(np.int64)
     if (size < 0).any():
         raise InputError(
             f"{path}: size {int(join('size').max()):,} is too large; sizes (bytes of a message, ns of a computation) "
