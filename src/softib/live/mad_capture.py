@@ -1,9 +1,9 @@
-"""Every MAD of a running fabric in a capture file for Wireshark: ``softib up --pcap FILE``.
+"""Capture of every MAD of a running fabric in a file for Wireshark: ``softib up --pcap FILE``.
 
 A MAD is recorded as one packet when it leaves its sender. The answer of a device is recorded when it reaches its
 requester. An RMPP message is recorded as its segments and their acknowledgements (:mod:`softib.mad.rmpp`). Without a
-capture, the only cost is the read of an attribute for each batch. With a capture, programs' requests pass through
-Python one batch at a time. The format is that of :mod:`softib.iba.pcap`.
+capture, the only cost is one attribute read per batch. With a capture, programs' requests pass through Python one batch
+at a time. The format is that of :mod:`softib.iba.pcap`.
 """
 
 from __future__ import annotations

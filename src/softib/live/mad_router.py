@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter"]
 
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Number of batches of one client that are handled before other clients are served, and this number if there is only
-one client. (A step of the loop costs as much as five MADs.)"""
+"""Number of batches of one client that are handled before other clients are served, and the same if there is only one
+client. (A step of the loop costs as much as five MADs.)"""
 TRAPS_A_STEP = 64
-"""Most traps that are sent in one step, so that programs do not wait for the traps of thousands of devices."""
+"""Maximum number of traps sent in one step, so that programs do not wait for the traps of thousands of devices."""
 
 
 class MadRouter:
@@ -108,8 +108,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def answer(self, sender: Station, n: int, now_ps: int) -> bool:
-        """Do the part of :meth:`handle` before :meth:`finish`. Return False if an exception was
-        raised, which is reported."""
+        """Run the first part of :meth:`handle`, before :meth:`finish`. Return False if an exception was raised; it has
+        been reported."""
         self.counts[:] = 0
         try:
             self._answer(sender.port, sender.number, now_ps, n, sender.classes)
@@ -146,8 +146,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def give_back(self, sender: Station, rows: Iterable[int]) -> None:
-        """Send back the requests among ``rows`` of ``requests`` as timed out, so that their senders do
-        not wait for something that failed."""
+        """Return the requests among ``rows`` of ``requests`` to their senders as timed out, so that no sender waits for
+        a request that failed."""
         for row in rows:
             back = self._sent[row : row + 1].copy()
             if not is_response(back.mad[0]):
@@ -156,7 +156,7 @@ class MadRouter:
                 sender.deliver(back)
 
     def finish(self, sender: Station, now_ps: int) -> None:
-        """Do the work that the kernels leave after a batch (according to ``counts``)."""
+        """Do the work that the kernels have left after a batch, as ``counts`` shows."""
         replies, forwards, sets, bounces, sent, received, _ = self.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces

@@ -46,11 +46,11 @@ WINDOW = 8
 """Number of queries that are outstanding at the same time. So the SA always has the next one, but none waits until its
 timeout."""
 GETS = 64
-"""Like :data:`WINDOW`, for queries that return one record each: their answers need no RMPP window."""
+"""The same for queries that return one record each: their answers need no RMPP window."""
 TIMEOUT_MS, RETRIES = 10_000, 2
 GSI_QKEY = 0x80010000
 SA_HEADER = 20
-"""Bytes of the SA's own header, which PayloadLength also counts."""
+"""Size of the SA header in bytes; PayloadLength includes it."""
 CLASS_VERSION = 2
 
 
@@ -266,8 +266,8 @@ def path_sl(instance: Instance, slid: int, dlid: int, port: int | None = None) -
 
 NO_RECORD = -1
 RECORDS_A_QUERY = 400
-"""Number of records in a long answer that take as long as a query for one record: 0.74 us per record, compared with 0.3
-ms (docs/figures.md)."""
+"""Number of records in a long answer that take the same time as a query for one record: 0.74 us per record, compared
+with 0.3 ms (docs/figures.md)."""
 MOST_RECORDS = 40_000_000
 """Most records that are queried: all paths of 6,300 end ports, for which softib's manager needs half a minute. OpenSM
 creates 30,000 to 100,000 per second, so with OpenSM :data:`PATIENCE_S` is the limit."""

@@ -3,7 +3,7 @@ them passed to another.
 
 The stock preload library has no timeouts. If a program drops a request (OpenSM drops SMInfo while it starts, and a
 killed program drops everything), the sender would wait forever. So such a request is returned with status 110, as a
-kernel would report it. Programs under softib's library have timeouts of their own.
+kernel would report it. Programs under softib's library have timeouts.
 """
 
 from __future__ import annotations

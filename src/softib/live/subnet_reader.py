@@ -46,8 +46,8 @@ __all__ = [
 
 
 SL2VL_MOST = 50_000
-"""Most SL2VL tables (one for each input and output port of a switch) that are read, since each needs a Get. If a subnet
-has more, none is read."""
+"""Maximum number of SL2VL tables (one per pair of input and output port of a switch) that are read, since each needs a
+Get. If a subnet has more, none is read."""
 ENTRIES_A_SWITCH = 1 << 16
 Progress = Callable[[str, int, int], None]
 """Called with the phase of the reading, the number of nodes found, and the number of MADs sent."""
@@ -152,7 +152,7 @@ class SubnetReader:
         self.drive("forwarding tables", heard, self._lost("LFT", nodes, ENTRIES_A_SWITCH))
 
     def pkeys(self) -> None:
-        """Read P_Key tables of end ports; the next block is read as long as the last one is full."""
+        """Read the P_Key tables of end ports. The next block is read if the previous one is full."""
         s, db = self.subnet, self.subnet.db
         ports = db.end_ports()
         caps = dict(zip(ports.tolist(), pkey_blocks(db, ports).tolist(), strict=True))
@@ -223,7 +223,7 @@ class SubnetReader:
         self.drive("SL2VL tables", heard, self._lost("SLtoVLMappingTable", db.port_node, 256))
 
     def _lost(self, table: str, owner: np.ndarray, unit: int) -> Lost:
-        """Record one problem of a node: this table of it cannot be read completely."""
+        """Record a problem: ``table`` of a node cannot be read completely."""
 
         def lost(attr: int, tags: np.ndarray, why: str) -> None:
             nodes = np.unique(owner[tags // unit]).tolist()

@@ -177,10 +177,10 @@ class UnixServer:
     """Listens at ``path`` (mode 0600) in the daemon's selector. Only the daemon's user and root are admitted.
     Subclasses handle a new connection in :meth:`accepted`.
 
-    A silent connection (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier if it
-    is the oldest of more than :data:`MOST_VISITORS`. One descriptor is kept in
-    reserve: when the process has no other descriptor, this one is used to accept a connection, which
-    :meth:`accepted_last` answers. Otherwise the listener would stay ready for ever.
+    A connection that has not sent a message (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier if
+    it is the oldest of more than :data:`MOST_VISITORS`. One descriptor is kept in reserve: when the process has no
+    other descriptor, this one is used to accept a connection, which :meth:`accepted_last` answers. Otherwise the
+    listener would stay ready for ever.
     """
 
     kind = socket.SOCK_STREAM
@@ -227,8 +227,8 @@ class UnixServer:
                 self._drop_oldest()
 
     def _is_waited_for(self) -> bool:
-        """Return whether a program waits to be accepted. accept(2) cannot answer this, since it needs a free descriptor
-        first."""
+        """Return whether a connection waits to be accepted. accept(2) cannot answer this, since it needs a free
+        descriptor first."""
         waiting = select.poll()
         waiting.register(self._listener, select.POLLIN)
         return bool(waiting.poll(0))

@@ -1,4 +1,4 @@
-"""Reads virtual ports and their P_Key tables, with those phases of the subnet manager that only read."""
+"""Reader of virtual ports and their P_Key tables. It uses the read-only phases of the subnet manager."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ class FaultController:
     # -- removal --
 
     def _clear(self, fault: Fault, now_ps: int) -> ActiveFault:
-        """Undo one fault. Return its description from before."""
+        """Undo one fault. Return its description as it was before."""
         cleared, row = fault.described(now_ps), fault.row
         fault.over = True
         self.planted.forget(fault.kind, row)
@@ -284,11 +284,10 @@ class FaultController:
             self._changed(now_ps)
 
     def settle(self, now_ps: int) -> None:
-        """Bring the counters of ports with a fault up to date, for programs that read them from the mapped arrays and
-        not from the PMA."""
+        """Update the counters of ports with a fault, for programs that read the mapped arrays instead of the PMA."""
         ports = self.faults.marked()
         if len(ports):
-            peers = self.fabric.port_peer[ports]  # the port opposite a slow one also waits
+            peers = self.fabric.port_peer[ports]  # the peer of a slow port also waits
             self.faults.settle(np.concatenate([ports, peers[peers >= 0]]), now_ps)
 
     def _changed(self, now_ps: int) -> None:

@@ -190,7 +190,7 @@ def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flap_times(options: Mapping[str, Any]) -> tuple[int | None, int, int]:
-    """Return (number of flaps, None = without end; period in ps; time for which each is down in ps)."""
+    """Return (number of flaps, None for an unlimited number; period in ps; duration of each flap in ps)."""
     period_s = float(options["period_s"])
     count = options.get("count")
     if "duration_s" in options:

@@ -1,4 +1,4 @@
-"""One program on one port: its state in the server, and the datagrams that wait to be sent to it."""
+"""The server's state for one program on one port, with the datagrams that wait to be sent to it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Client:
         return bool(self.classes[klass]) and (klass not in MANAGER_CLASSES or method == Method.REPORT)
 
     def deliver(self, batch: MadBatch) -> None:
-        """Send MADs, or queue them after those already waiting."""
+        """Send MADs; if others already wait, queue them."""
         for frame in frames_of(batch):
             self.queue.send(frame)
 

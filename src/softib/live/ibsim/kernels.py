@@ -73,9 +73,8 @@ def unpromise(f):
 def receive(f, wait):
     """Fill ``f.frames`` with the datagrams that have arrived; returns how many have the right size, -1 if none arrived.
 
-    With ``wait``, the call waits for one datagram, at most for the socket's timeout, and receives
-    only that one. Its answer is sent before the next one is read, so that its program can work
-    meanwhile.
+    With ``wait``, the call waits for one datagram, at most until the socket's timeout, and receives only that one. Its
+    answer is sent before the next datagram is read, so that the program can continue.
     """
     if wait:
         got = recv(f.client[FD], f.in_vectors[0, 0], FRAME_SIZE, MSG_TRUNC)
@@ -116,10 +115,10 @@ def reply(q, a, x, f):
 def pump(t, v, q, a, x, f, classes, now, wait, rounds):
     """Serve the client ``f.client`` without returning to Python between its requests: receive, answer, send.
 
-    A batch takes two system calls. The function returns if nothing arrived, after ``rounds`` batches, or if the last
-    batch needs Python: a MAD to forward, a trap that was raised, or replies that did not fit into the client's queue
-    (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``,
-    ``classes``: see :func:`softib.live.exchange_kernels.answer`.
+    A batch takes two system calls. The function returns if no datagram arrived, after ``rounds`` batches, or if the
+    last batch needs Python: a MAD to forward, a trap that was raised, or replies that did not fit into the client's
+    queue (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see
+    :func:`softib.live.exchange_kernels.answer`.
     """
     counts = x.counts
     for _ in range(rounds):

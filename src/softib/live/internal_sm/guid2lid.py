@@ -63,8 +63,8 @@ def read_keys(lids: Path, mkeys: MKeys) -> None:
 
 
 def write_keys(lids: Path, mkeys: MKeys) -> None:
-    """Replace the files, which only the owner may read, if a port of the subnet has a key, or had one. A
-    file that cannot be written does not stop the manager."""
+    """Replace the files if a port of the subnet has or had a key. Only the owner may read them. A file that cannot be
+    written does not stop the manager."""
     path = _neighbour_file(lids, KEYS)
     if not (mkeys.in_play or path.exists()):
         return

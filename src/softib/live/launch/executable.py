@@ -51,7 +51,7 @@ class Executable:
 
     @property
     def deaf(self) -> str:
-        """Return why a preload library has no effect on the program; empty if it has an effect."""
+        """Return the reason why a preload library has no effect on the program; empty if it has an effect."""
         if self.static:
             return "is statically linked"
         if self.go:

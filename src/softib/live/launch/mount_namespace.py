@@ -112,9 +112,8 @@ def _enter(tree: Path) -> None:
 
 
 def entering(tree: Path, error_fd: int) -> Callable[[], None]:
-    """Called in a child before it becomes the program: makes its ``/sys/class`` show ``tree``. On
-    error, write the error's text to the descriptor ``error_fd`` and end the child (with
-    ``OSError``)."""
+    """Make ``/sys/class`` show ``tree``. Called in a child process before it executes the program. On error, write the
+    error's text to the descriptor ``error_fd`` and end the child (with ``OSError``)."""
 
     def enter() -> None:
         try:

@@ -72,14 +72,14 @@ def built_libraries() -> list[Path]:
 @dataclass(frozen=True)
 class LaunchOptions:
     """Settings for a program. ``stock``: use the stock library instead of softib's. ``namespace``:
-    run in a mount namespace whose /sys/class is the view's. ``enter`` is called in the child before
-    that, to put it into other namespaces. ``refresh`` is called every ``every_s`` seconds while it
-    runs (None: never). ``alive`` returns whether the fabric is up: programs that outlive it are
-    ended. ``fabric``: its directory and the inode of its control socket, with which ``softib-wait`` also checks whether
-    the fabric is up (None: programs are not ended). ``held``: descriptors to be closed after the program. If nothing
-    else is to be done then, this process may become ``softib-wait``, which needs a thirtieth of the memory.
-    ``network``: descriptor of the process that provides the node's network; the process ends when it is closed.
-    ``failed``: the end of the line that ``softib-wait`` prints if the program fails."""
+    run in a mount namespace whose /sys/class is the view's. ``enter`` is called in the child first, to enter other
+    namespaces. ``refresh`` is called every ``every_s`` seconds while it runs (None: never). ``alive`` returns whether
+    the fabric is up: programs that outlive it are ended. ``fabric``: its directory and the inode of its control socket,
+    with which ``softib-wait`` also checks whether the fabric is up (None: programs are not ended). ``held``:
+    descriptors to be closed after the program. If nothing else remains to be done after the program, this process may
+    become ``softib-wait``, which needs a thirtieth of the memory. ``network``: descriptor of the process that provides
+    the node's network; the process ends when it is closed. ``failed``: the end of the line that ``softib-wait`` prints
+    if the program fails."""
 
     stock: bool = False
     namespace: bool = False

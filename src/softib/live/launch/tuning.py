@@ -73,8 +73,8 @@ separate one."""
 
 
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables to set for a program that sees the devices of ``view``, except those for which
-    ``environment`` already has a decision."""
+    """Return the variables to set for a program that sees the devices of ``view``, except those that the user has
+    already decided in ``environment``."""
     set_by_softib = set(environment.get(MARK, "").split())
     user_set = {name for name in environment if name not in set_by_softib}
     groups: tuple[dict[str, str], ...] = (
@@ -113,7 +113,7 @@ VERBS = re.compile(rb"\0lib(?:ibverbs|rdmacm)\.so[.0-9]*\0")
 ASKING = {"-h", "--help", "-V", "--version", "-v"}
 MAX_PROGRAM = 64 << 20
 NOTHING = 4096
-"""Number of bytes below which the data moved was not application data: a library moves fewer to set up connections."""
+"""Smallest number of bytes that counts as application data. A library moves fewer bytes to set up connections."""
 CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS")
 """Variables that choose a library's transports (:mod:`softib.live.launch.tuning`)."""
 QUIET = "SOFTIB_QUIET"
@@ -172,7 +172,8 @@ class HcaTraffic:
         return self.verbs < NOTHING
 
     def line(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str | None:
-        """Return the message for the end of the job; None if data was moved. ``causes`` are the possible reasons."""
+        """Return the message to print at the end of the job; None if data was moved. ``causes`` are the possible
+        reasons."""
         if environment.get(QUIET) == "1" or not self.silent:
             return None
         return f"{self.text(place, tuned, environment, causes)} ({QUIET}=1: no such line)"

@@ -76,7 +76,7 @@ class EventChannel:
         self._counted(lambda: self._queue.send(event))
 
     def flush(self) -> None:
-        """Send waiting events: the socket has room."""
+        """Send waiting events now that the socket has room."""
         self._counted(self._queue.flush)
 
     def clear(self) -> None:
@@ -102,7 +102,7 @@ class CmProcess:
 
     @property
     def room(self) -> int:
-        """Number of further events that may wait for the program. It allows a few for each id, so that a program may
+        """Return the number of further events that may wait for the program. Each id adds a few, so that a program may
         stop reading for a while."""
         return EVENTS + EVENTS_OF_ID * len(self.endpoints)
 
@@ -157,7 +157,8 @@ class RdmaCmServer(SeqpacketServer):
         self._warm()
 
     def _warm(self) -> None:
-        """Compile now, so that the first program need not wait; bytes that are not a MAD are sent nowhere."""
+        """Compile now, so that the first program does not wait. The message used for this is not a valid MAD, so it is
+        not sent."""
         self.router.plane.exchange(MadBatch.zeros(1), default_port(self.router.fabric))
 
     def close(self) -> None:
@@ -272,7 +273,7 @@ class RdmaCmServer(SeqpacketServer):
                 process.sock.send(reply(values))
 
     def _take_back(self, channel: EventChannel, event: bytes) -> None:
-        """Deliver an event again that a program has taken but cannot use yet."""
+        """Deliver again an event that a program has received but cannot use yet."""
         if len(event) == len(reply({})) and channel.process.unread <= 2 * channel.process.room:
             channel.send(event)
 
@@ -293,7 +294,7 @@ class RdmaCmServer(SeqpacketServer):
     # -- MADs --
 
     def _send_outbox(self) -> None:
-        """Send the CM's MADs, and the MADs that these cause, until none is left."""
+        """Send the CM's MADs, and then the MADs that they cause, until there are no more."""
         cm = self.ucma.cm
         while cm.outbox:
             out = cm.outbox.popleft()

@@ -75,8 +75,8 @@ def active_speed(f: Fabric, port: int) -> LinkSpeed:
 
 
 def rate_text(f: Fabric, port: int) -> str:
-    """Return the rate in the kernel's words, for example ``400 Gb/sec (4X NDR)``. SDR is also named, as in every kernel
-    that supports NDR (5.13 and later)."""
+    """Return the rate as the kernel prints it, for example ``400 Gb/sec (4X NDR)``. The text also names SDR, as in
+    every kernel that supports NDR (5.13 and later)."""
     speed = active_speed(f, port)
     lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[port])), 1)
     tenths = speed.kernel_rate * lanes
@@ -144,8 +144,8 @@ COUNTER_FILES = (
     ("multicast_xmit_packets", "port_multicast_xmit_pkts", 64),
     ("multicast_rcv_packets", "port_multicast_rcv_pkts", 64),
 )
-"""File below ``counters/``, column of ``Fabric.counters``, and number of bits, at whose largest value the file
-stops."""
+"""File below ``counters/``, column of ``Fabric.counters``, and number of bits: the file stops at their largest
+value."""
 
 PORT_FILES: dict[str, Text] = {
     "lid": _field("lid", "{:#x}"),
@@ -160,8 +160,8 @@ PORT_FILES: dict[str, Text] = {
     "hw_counters/lifespan": lambda f, port: LIFESPAN_MS,
     **{f"counters/{name}": _counter(column, bits) for name, column, bits in COUNTER_FILES},
 }
-"""File of a port → function that returns its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables:
-:func:`table_files`."""
+"""File of a port → function that returns its line for a port's row. :func:`table_files` returns those of ``gids`` and
+``pkeys``."""
 
 
 ETHERNET_FILES: dict[str, Text] = {

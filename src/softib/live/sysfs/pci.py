@@ -35,13 +35,14 @@ __all__ = ["adapter_folder", "functions_of", "machine_links", "pci_files", "pci_
 
 BUS, CLASS = "sys/bus/pci/devices", "sys/class/pci_bus"
 VENDORS = {0x0002C9: 0x15B3, 0x001175: 0x1077}
-"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Adapters of all other vendors get the name mlx5, too."""
+"""PCI vendor for each VendorID of NodeInfo (an OUI): Mellanox, QLogic. Adapters of all other vendors are also called
+mlx5."""
 CLASS_INFINIBAND, CLASS_GPU, CLASS_BRIDGE = 0x020700, 0x030200, 0x060400
 ROOT_PORT, SWITCH = (0x1B36, 0x000C), (0x1000, 0xC010)
 ENDPOINT, ROOT, UPSTREAM, DOWNSTREAM = 0, 4, 5, 6
 """Device/port types of the PCI Express capability."""
 ROOTS = 15
-"""Root buses of a domain that have adapters: 10, 20, … f0."""
+"""Number of root buses with adapters in a domain: 10, 20, … f0."""
 
 GIGATRANSFERS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 """GT/s of a lane by PCIe generation (PCI Express Base Specification)."""

@@ -146,7 +146,7 @@ class View:
         table (``pkeys``, ``gids``) all entries are updated: a program that reads one entry reads the others next, and
         ``preload/umad/refresh.c`` sends no request for these."""
         path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
-        for device in self.devices:  # the path by which a program in the link's target directory names the file
+        for device in self.devices:  # a program inside the link's target directory uses this path for the file
             if path.startswith(f"{device.folder}/"):
                 path = f"{CLASS}/{device.name}{path.removeprefix(device.folder)}"
         if path not in self._lines:
@@ -163,7 +163,7 @@ class View:
         return entries
 
     def refresh_all(self) -> int:
-        """Bring every file up to date; returns how many changed."""
+        """Bring every file up to date; return the number of files that changed."""
         return sum(self._write(path) for path in self._lines)
 
     def _octets(self, path: str) -> bytes:
@@ -199,8 +199,8 @@ class View:
         self._write(path)
 
     def write(self) -> None:
-        """Write every file of a new view. No program reads the files yet, and the loop waits meanwhile, so they are
-        written in place."""
+        """Write every file of a new view. They are written in place, because no program can read them while the event
+        loop is busy here."""
         self._shown.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
         for device in self.devices:
@@ -263,7 +263,7 @@ class Views:
             return view
         try:
             view.write()
-        except OSError:  # a full file system: no program must see half a tree
+        except OSError:  # for example a full file system: no program must see an incomplete tree
             shutil.rmtree(view.folder, ignore_errors=True)
             raise
         self.known[name] = view

@@ -76,7 +76,7 @@ class AgentTable:
         self.qp, self.kernel_rmpp, self.known = self.columns
 
     def add(self, agent: Agent, rmpp_version: int, others: Iterable[Agent]) -> tuple[int, int]:
-        """Return (errno, number) of a new agent; ``others`` are those of all files on the port."""
+        """Register a new agent; return (errno, number). ``others``: the agents of all files on the port."""
         smi = agent.mgmt_class in (SUBN_LID, SUBN_DR)
         if agent.qpn > 1 or (rmpp_version and not has_rmpp(agent.mgmt_class)):
             return errno.EINVAL, 0

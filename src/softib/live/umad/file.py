@@ -32,7 +32,8 @@ TRAP_REPRESS = int(Method.TRAP_REPRESS)
 """The method of the answer to a trap. It has no response bit, but a kernel treats it as a response."""
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
-"""Most messages that wait for a program that does not read. Further messages are dropped, as in the kernel."""
+"""Maximum number of messages that wait for a program that does not read. Further messages are dropped, as in the
+kernel."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class PendingRequest:
 
 
 def tid_of(mad: np.ndarray) -> int:
-    """Return TransactionID."""
+    """Return the TransactionID of a MAD."""
     return int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big")
 
 
@@ -139,7 +140,7 @@ class UmadFile:
             self._hand_over(batch[at : at + BATCH])
 
     def deliver_long(self, batch: MadBatch, message: bytes) -> None:
-        """Deliver one long message that this process made; ``batch`` has one row with its first bytes.
+        """Deliver one long message that this process created; ``batch`` has one row with its first bytes.
 
         An agent that implements RMPP itself, or does not use it, gets only the first segment.
         """
@@ -197,7 +198,7 @@ class UmadFile:
     # -- the end of requests and of the file --
 
     def time_out(self, tid: int, waited: PendingRequest) -> None:
-        """Give the program its request back with ETIMEDOUT."""
+        """Return the request ``tid`` to the program with ETIMEDOUT."""
         message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
         message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT
         message[HEAD_SIZE + 8 : HEAD_SIZE + 16] = np.frombuffer(tid.to_bytes(8, "big"), np.uint8)
@@ -229,7 +230,7 @@ class IssmFile:
         self.closed = False
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Return whether it takes the MAD: never."""
+        """Return False: an issm file accepts no MADs."""
         return False
 
     def deliver(self, batch: MadBatch) -> None:

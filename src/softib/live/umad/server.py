@@ -70,7 +70,7 @@ class UmadServer(SeqpacketServer):
         return self.requests.ancillary.payload
 
     def message(self) -> bytes | None:
-        """Return the bytes of this message."""
+        """Return the bytes of the RMPP message that is being handled."""
         payload = self.payload
         return os.pread(payload.fd, payload.octets, 0) if payload is not None else None
 
@@ -102,7 +102,7 @@ class UmadServer(SeqpacketServer):
         except Exception:
             self.router.report_bug("opening a umad device")
             error = errno.EIO
-        if file is not None:  # before the reply, because the program's next request must find the file
+        if file is not None:  # before the reply, so that the program's next request finds the file
             self.files[file.number] = file
             if isinstance(file, UmadFile):
                 self.requests.adopt(file)

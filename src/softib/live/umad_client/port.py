@@ -56,7 +56,7 @@ Stock ibsim returns requests that it cannot answer, so if nothing arrives for lo
 have filled each other's queues (ten datagrams) and wait without end."""
 LONGEST = 1 << 28
 REOPEN_S = 5.0
-"""Time that a manager which sets IsSM again waits until its closed descriptor is released."""
+"""Time limit for the release of a closed issm descriptor, when a manager sets IsSM again."""
 WIRE_ERRORS = (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOMEM)
 """Errors that concern one write and not the device: the TransactionID is that of an outstanding request (EINVAL), or
 there is no address handle."""
@@ -123,8 +123,8 @@ class UmadPort:
         self._later: deque[MadBatch] = deque()
 
     def _enable_pkey(self) -> int:
-        """Request the header with P_Key index; return the bytes of the header from now on. A kernel before 2.6.24
-        (ENOTTY), and libumad2sim as libibumad configures it, have the short header."""
+        """Enable the header with a P_Key index; return the header size in bytes that applies from now on. A kernel
+        before 2.6.24 (ENOTTY), and libumad2sim as libibumad configures it, have the short header."""
         if libc.is_stock_simulator():
             return OLD_HEAD_SIZE
         try:
@@ -206,7 +206,7 @@ class UmadPort:
         compose(q, n, self._agents, self.timeout_ms, self.head, self._wire)
 
     def _pump(self, n: int, inbox: list[MadBatch]) -> None:
-        """Exchange the ``n`` messages that were composed."""
+        """Exchange the first ``n`` messages of the outbox."""
         wire = self._wire
         while True:
             ended = exchange(wire, n, self.head + MAD_SIZE, self.window, self._patience_ms)

@@ -126,7 +126,7 @@ def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> Uma
     """Manage the subnet of ``device`` until SIGINT or SIGTERM, or with ``Plan.once`` until it is up.
 
     Raises :class:`InputError` if a live master exists and no option permits to compete with it, :class:`MadTimeout` if
-    the own port has no link.
+    the manager's port has no link.
     """
     with managing(Job(device, config, hooks), plan) as (manager, _):
         manager.run(Until(plan, device))

@@ -1,7 +1,8 @@
 """Several subnet managers in one process: each on a separate port and subnet, with separate
 state.
 
-The managers take turns, and share no state. If a port is lost, or has a live master, only its own manager ends.
+The managers take turns, and share no state. If a port is lost or finds a live master, only the manager on that port
+ends.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Programs under ``libsoftib-verbs.so`` join the fabric here: each gets a number, and counts as ended when it
-closes its connection.
+"""The server with which programs under ``libsoftib-verbs.so`` join the fabric. Each program gets a number, and counts
+as ended when it closes its connection.
 
 Messages: ``preload/verbs/fabric/server.h``. The data path does not pass through this module.
 """
@@ -49,7 +49,7 @@ ROUNDS = 64
 SUBSCRIPTIONS = 256
 """Most event sockets that one process may pass to the daemon."""
 UNSENT = 1024
-"""Most events that wait for room in one socket; if there are more, the oldest is lost."""
+"""Maximum number of events that wait for room in one socket; if there are more, the oldest is lost."""
 
 
 def reply(error: int = 0, number: int = 0) -> bytes:

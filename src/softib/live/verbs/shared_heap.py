@@ -116,8 +116,8 @@ class SharedHeap:
         return octets[at : at + n * np.dtype(dtype).itemsize].view(dtype)
 
     def _high(self, name: str, room: int) -> int:
-        """Return the number of entries of a table that were ever used. The rest must not be read, since a read
-        allocates memory. Programs write this number, so it is limited to ``room``."""
+        """Return the number of entries of a table that have been in use at any time. The rest must not be read, since a
+        read allocates memory. Programs write this number, so it is limited to ``room``."""
         return min(int(self.head[name][0]), room)
 
     # -- a program joins --
@@ -192,7 +192,7 @@ class SharedHeap:
             socket.unlink(missing_ok=True)
 
     def _punch(self, first: int, n: int) -> None:
-        """Give the memory of chunks back to the system; their next owner finds zeros."""
+        """Return the memory of chunks to the system; their next owner reads zeros."""
         size = constant("CHUNK")
         with mmap.mmap(self.fd, n * size, offset=constant("HEAP") + first * size) as part:
             try:

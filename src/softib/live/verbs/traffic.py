@@ -1,5 +1,5 @@
-"""The data that applications send over the running fabric is counted in the file ``traffic``. This module adds the
-counts to the counters of the ports.
+"""Traffic of applications: their libraries count the data that they send in the file ``traffic``, and this module adds
+the counts to the counters of the ports.
 
 Every QP owns a cell that only it writes (``preload/verbs/fabric/traffic.h``). The daemon adds the counts of cells to
 the counters of the ports on their paths when these counters are needed: before a PMA Get is answered, before a counter
