@@ -1,5 +1,5 @@
-"""Traffic as columns of messages, for every layer. A workload creates one :class:`Messages`; the
-static, the fluid and the packet layer use it directly.
+"""Traffic as columns of messages. A workload creates one :class:`Messages`, which the static, fluid and packet layers
+use directly.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ ATOMIC_OCTETS = 8
 
 
 class Opcode(IntEnum):
-    """Operation of a work request (IBA chapter 10). COMPUTE is not a work request: the program computes. The last
-    packet of a WRITE_WITH_IMM takes a receive, but the first packet of a SEND."""
+    """Operation of a work request (IBA chapter 10). COMPUTE is not a work request: the program computes. In a
+    WRITE_WITH_IMM the last packet takes a receive; in a SEND the first packet does."""
 
     WRITE, SEND, READ, ATOMIC, COMPUTE, WRITE_WITH_IMM = range(6)
 
@@ -94,8 +94,8 @@ class Messages:
       ``receives`` and ``repost_ps`` in the first message of a queue pair apply to the queue pair.
     * ``group`` int32: 0, or n: the datagram goes to all members of ``groups[n - 1]`` except its sender;
       ``dst`` is any of them.
-    * ``reduces`` uint8: 1 if a switch sums arriving messages. A message that waits for arrivals then carries the sum of
-      their ``value`` (int64) and its own ``value``.
+    * ``reduces`` uint8: 1 if a switch sums arriving messages. A message that waits for arriving messages then carries
+    *   the sum of their ``value`` (int64) and its own.
     * ``requests`` int64[k, 2]: for each request, the row of the message that starts it and the row of the message
       whose arrival ends it.
     * ``reductions``: all-reduces not yet converted to messages over the trees of a fabric.

@@ -69,7 +69,7 @@ class Laid:
 
     @property
     def channels(self) -> int:
-        """Return the number of channels on any path."""
+        """Return the number of channels that at least one path uses."""
         return len(self.port)
 
 
@@ -96,8 +96,8 @@ class Plane:
 
     ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.fabric.end_ports.end_ports`: the SLs of a
     manager's path records (None: 0). ``aggregates``: aggregation nodes reduce, so the links to them
-    are inside their switches. ``hosts``: values of the adapters' profile to override. Creating a Plane
-    is the expensive part of a short run; layers accept it instead of the fabric.
+    are inside their switches. ``hosts``: values of the adapters' profile to override. Creating a Plane is the most
+    expensive part of a short run, so layers also accept a Plane instead of the fabric.
     """
 
     def __init__(
@@ -284,7 +284,7 @@ class Plane:
             * 500
         )
         half = np.asarray(halves[self.speed_codes[self.ends]])
-        if len(self.inside):  # no adapter, only the time to reduce a packet
+        if len(self.inside):  # an aggregation node has no adapter, only the time to reduce a packet
             half = np.where(np.isin(self.ends, self.inside), max(self.profile.reduce_ns, 1) * 1000, half)
         return half
 

@@ -121,8 +121,7 @@ def walk(net, source_switch, dlid, last, first):
 
 @kernel
 def add_flows(net, src, dst, weight, loads, paths):
-    """Add ``weight[i % len(weight)]`` of flow i to ``loads`` along its path; returns how many flows
-    have no path.
+    """Add ``weight[i % len(weight)]`` of flow i to ``loads`` along its path; return the number of flows without a path.
 
     ``paths``: :data:`Paths` out, or empty.
     """
@@ -238,7 +237,7 @@ def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
 
 @kernel
 def step_of(first, to, left, step, ready):
-    """Write the length of the longest chain of dependencies before each message to ``step``. The messages
+    """For each message, write the length of its longest chain of dependencies to ``step``. The messages
     ``to[first[i]:first[i + 1]]`` wait for i; ``left[i]`` is the number of dependencies of i, and is counted down to 0.
     Returns the number of messages that are not in a cycle and do not depend on one."""
     n = 0

@@ -70,7 +70,7 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
 
 def _judge(plane: Plane, m: Messages, outcome: Outcome) -> None:
     """Set ``outcome.agreement`` with the fluid layer. A result agrees with the packet layer if the fluid layer's result
-    does, and confirms it."""
+    agrees with both."""
     from softib.sim import fluid
 
     if len(m) > MOST_JUDGED:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Timing", "profile_of", "timing_of"]
 
 HEADER = 42
-"""Bytes that a packet has in addition to its payload when it is fetched from or written to memory: LRH, BTH, RETH,
-ICRC, VCRC."""
+"""Bytes of a packet in addition to its payload while it is fetched from or written to memory: LRH, BTH, RETH, ICRC,
+VCRC."""
 
 
 @dataclass(frozen=True)

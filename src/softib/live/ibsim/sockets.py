@@ -121,7 +121,7 @@ def check_reachable(environment: Mapping[str, str]) -> None:
 
 
 class UdpSockets:
-    """UDP over IPv4, for clients with ``IBSIM_SERVER_NAME``."""
+    """UDP over IPv4, for clients that set ``IBSIM_SERVER_NAME``."""
 
     last_client = 255
 

@@ -1,9 +1,9 @@
-"""Shift phases: host i sends to host i + k, all hosts wait, then the next k follows. In a phase all
-messages have one size and begin at once. The busiest channel is the one with the most bytes per Gb/s. Its flows have
-the smallest rate of all from the start, and end together. So the last flow ends when this channel has sent its bytes.
-With path delays the phase ends later by at most the longest of all delays, and by at least the longest delay of a flow
-on a busiest channel; if these two differ, the caller runs the fluid layer. A path is followed from a switch to a host:
-all hosts of that switch use it.
+"""Shift phases: host i sends to host i + k, all hosts wait for each other, and then the phase of the next k begins. In
+a phase all messages have one size and begin at once. The busiest channel is the one with the most bytes per Gb/s. Its
+flows have the smallest rate of all from the start, and end together. So the last flow ends when this channel has sent
+its bytes. With path delays the phase ends later by at most the longest of all delays, and by at least the longest delay
+of a flow on a busiest channel; if these two differ, the caller runs the fluid layer. A path is followed from a switch
+to a host: all hosts of that switch use it.
 """
 
 import numpy as np
@@ -190,7 +190,7 @@ def add_shift(ln, ho, n, pa, ph, m, k, base):
 
 @inner
 def longest_held(ln, ho, n, pa, ph, m, k, base, least):
-    """Return the longest delay among the messages whose rate is the smallest, ``least``."""
+    """Return the longest delay among the messages with the smallest rate, ``least``."""
     channels, hops = pa.channels, pa.channels.shape[1]
     loads, delay_ps = ph.loads, ph.delay_ps
     limit, longest = least * (1 + 1e-12), 0

@@ -1,4 +1,4 @@
-"""Counters of ports, SLs and VLs from the counts of the kernels."""
+"""Counters of ports, SLs and VLs, computed from the kernels' counts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def sl_counters_of(net: Any, s: Any) -> np.ndarray:
 
 
 def vl_counters_of(net: Any, s: Any) -> np.ndarray:
-    """Return :data:`~softib.fabric.counters.VL_COUNTERS`: ticks of waiting by VL."""
+    """Return :data:`~softib.fabric.counters.VL_COUNTERS`: ticks of waiting time by VL."""
     ports, vls = len(net.port), int(net.opt.vls)
     out = np.zeros(ports, VL_COUNTERS)
     out["port_vl_xmit_wait"][:, :vls] = s.vl_wait["ticks"].reshape(ports, vls)

@@ -1,5 +1,5 @@
 """Tables of the packet layer made from settings that managers wrote: congestion control, adaptive routing, multicast
-groups, aggregation nodes. Also the times at which members of a group receive its messages."""
+groups, aggregation nodes. The module also records when the members of a group receive its messages."""
 
 from __future__ import annotations
 

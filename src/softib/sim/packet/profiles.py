@@ -151,8 +151,8 @@ EXAMPLES = {
 
 
 def no_adaptive_routing(fabric: Fabric) -> str:
-    """Return a text that ``ar=on`` changes nothing, if switches of the links' generation do not route adaptively; empty
-    if they do."""
+    """Return a note that ``ar=on`` has no effect if switches of the links' generation do not support adaptive routing;
+    otherwise an empty string."""
     from softib.sim.timing import profile_of as main_profile_of
 
     name = main_profile_of(fabric).name

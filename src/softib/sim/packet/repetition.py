@@ -1,4 +1,4 @@
-"""A repeating period of a run: which values it changes and by how much, and the state several periods later."""
+"""Repeating periods of a run: the changes of one period, and the state several periods later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Repetition"]
 
 @dataclass
 class Repetition:
-    """A period that repeats ``times`` times: which values it changes, and by how much."""
+    """A period that repeats ``times`` times, with the values that it changes and the amounts."""
 
     period: int
     times: int
@@ -150,7 +150,7 @@ def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np
     requests, responses = moved["qp", "next_psn"], moved["rc", "response_psn"]
     for rows, name, sent, port in (("qp", "fetched", requests, "src"), ("rc", "back_fetched", responses, "dst")):
         of_port = a.tables["port"]["dma_free"][state.qp[port]]
-        if ((of_port < a.tables[rows][name]) & (sent > 0)).any():  # a port fetches at least what its messages do
+        if ((of_port < a.tables[rows][name]) & (sent > 0)).any():  # a port fetches at least as much as its messages do
             return None
     reliable, connected = state.qp["service"] == RC, state.qp["service"] == UC
     if (moved["rc", "expected"] != np.where(reliable, requests, 0)).any():
@@ -167,7 +167,7 @@ def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np
 
 @dataclass
 class _Shift:
-    """By how much the numbers of packets increase in a period."""
+    """The increase of packet numbers in one period."""
 
     period: int
     requests: np.ndarray

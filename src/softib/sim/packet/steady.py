@@ -1,4 +1,4 @@
-"""Steady states of a run: stretches that repeat one period exactly, so that they need not be simulated.
+"""Steady states of a run: stretches that repeat one period exactly, so that they do not have to be simulated.
 
 While long messages are sent, the state of queues, credits, windows and pending events repeats, later in time and some
 packets further on. :class:`SteadyStates` compares the tables of two moments a period apart. If each value is unchanged,
@@ -134,7 +134,7 @@ class SteadyStates:
         return int(np.argmax(left))
 
     def _periods(self, state: Any, q: int, until: int) -> tuple[int, Any, list[int]]:
-        """Run on while watching the acknowledgements of queue pair ``q``. Return the loop's status, the state, and
+        """Continue the run and watch the acknowledgements of queue pair ``q``. Return the loop's status, the state, and
         possible periods in ps."""
         seen: list[tuple[int, int]] = []
         whole = max(int(self.net.opt.ack_every), 1) * (256 if self.net.opt.ar else 1)

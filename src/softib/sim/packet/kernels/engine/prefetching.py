@@ -177,7 +177,7 @@ def next_place(state, at):
 
 @inner
 def scout(net, state):
-    """Fetch for one more event in each of the next two buckets. Their lists must not have changed since
+    """Prefetch the rows of one more event in each of the next two buckets. Their lists must not have changed since
     :func:`~softib.sim.packet.kernels.engine.events.load`."""
     at = state.reg.first_scout
     if at:
@@ -191,8 +191,8 @@ def scout(net, state):
 
 @inner
 def fetch_first(net, state):
-    """Fetch the output ports of a bucket's first events, because no earlier event of the bucket can do it; in a bucket
-    with few events, those of all events."""
+    """Prefetch the output ports of a bucket's first events, for which no earlier event of the bucket could do so. In a
+    bucket with few events, prefetch those of all events."""
     many = state.reg.due_n
     for i in range(many if many < CROWDED else OUTPUT_AHEAD):
         fetch_output(net, state, state.due[i].what)
@@ -200,7 +200,7 @@ def fetch_first(net, state):
 
 @inner
 def fetch_due(net, state):
-    """Fetch for later events of this bucket; each step works a fixed number of events ahead."""
+    """Prefetch for later events of this bucket; each step is a fixed number of events ahead."""
     at = state.reg.due_at
     left = state.reg.due_n - at
     if state.reg.due_n < CROWDED:
