@@ -47,8 +47,7 @@ def read(instance: Instance) -> ReadResult:
     fabric, status = _still(instance)
     of_source = fabric.source.records & {"lengths"}
     sms = mark_internal(_managers(fabric), fabric, status)
-    if not all(sm.get("internal") for sm in sms):  # most fabrics have only the internal manager, for which no MAD is
-        # needed
+    if not all(sm.get("internal") for sm in sms):  # most fabrics have only the internal one: no MAD needed
         sms = [_answered(instance, fabric, sm) for sm in sms]
     fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | of_source, sms=sms)
     down = _down(fabric)

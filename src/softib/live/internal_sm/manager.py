@@ -196,8 +196,7 @@ class InternalManager:
         found no path while the link was down, and are repeated at growing intervals. A sweep in the meantime found no
         switch, so light sweeps have no switch to query. On a host, the driver reports the event "port active" (IBA
         11.6.3.3)."""
-        up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # called in every step of the daemon, so it reads one
-        # byte without building an array
+        up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # called in every step: avoid building an array
         if up and not self._was_up:
             self.sweep()
         self._was_up = up

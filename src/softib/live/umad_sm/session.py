@@ -166,8 +166,7 @@ class Until:
         if self.plan.strict and manager.proof is not None and not manager.proof.good:
             return True
         if not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
-            # a sweep as master is complete; the trap caused by this port's IsSM requests another sweep, which is
-            # unnecessary
+            # A sweep as master is complete. (The trap that IsSM caused requests another one, which is unnecessary.)
             first, self.judged = not self.judged, True
             if self.plan.once or (self.plan.strict and first and sm.report.left_out):
                 return True

@@ -196,8 +196,8 @@ int interface_renew(struct interface *i)
     return 0;
 }
 
-/* Called when the port has left the interface's partition, or has the P_Key at another index. The interface has no
- * carrier until the broadcast group is joined again. The queue pair keeps its number. */
+/* Called when the port has left the interface's partition, or the P_Key has moved to another index. The interface has
+ * no carrier until it has joined the broadcast group again. The queue pair keeps its number. */
 static void interface_stop(struct interface *i)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };

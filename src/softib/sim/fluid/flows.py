@@ -158,8 +158,7 @@ def shared_paths(first: np.ndarray, channel: np.ndarray) -> tuple[np.ndarray, np
         of = np.flatnonzero(lengths == length)
         path = channel[first[of][:, None] + np.arange(length)]
         mixed = path.astype(np.uint64) @ MIX ** np.arange(1, length + 1, dtype=np.uint64)
-        order = np.argsort(mixed, kind="stable")  # puts equal hashes next to each other; the paths themselves are
-        # compared afterwards
+        order = np.argsort(mixed, kind="stable")  # groups equal hashes; paths are compared below
         new = np.ones(len(of), bool)
         new[1:] = (path[order[1:]] != path[order[:-1]]).any(axis=1)
         flow[of[order]] = len(row) + np.cumsum(new) - 1

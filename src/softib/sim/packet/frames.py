@@ -109,8 +109,7 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     last = psn + 1 == m["psn"] + m["packets"]
     place = np.where(first & last, 4, np.where(first, 0, np.where(last, 2, 1)))
     atomic = m["opcode"] == Opcode.ATOMIC
-    request = BASE[m["opcode"]] + ((m["immediate"] > 0) & last)  # the opcode of an operation with immediate data is
-    # higher by one
+    request = BASE[m["opcode"]] + ((m["immediate"] > 0) & last)  # with immediate: the next opcode
     place_of_response = np.where(place == 4, 3, place)
     response = np.where(atomic, int(Operation.ATOMIC_ACKNOWLEDGE), Operation.READ_RESPONSE_FIRST + place_of_response)
     service = SERVICES[log.qp["service"][log.stream[rows] >> 1]]

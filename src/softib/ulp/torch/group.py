@@ -113,7 +113,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         self._numbers = itertools.count(1)
         self._name = self._desc = ""
 
-    # torch stores these attributes in a group's backends, and this group is its own backend. Device meshes of devices
+    # torch stores these attributes in a group's backends, and this group is its own backend. Device meshes
     # look up the group by its name, so FSDP and DTensor need a name.
 
     def setGroupName(self, name: str) -> None:

@@ -125,7 +125,7 @@ struct va_qp {
     uint32_t there;                 /* bytes of the receives' ring that have pages */
     struct va_xrcd *xrcd;
     struct va_qp *root;             /* of a handle from ibv_open_qp */
-    uint32_t handles;               /* such handles of this QP */
+    uint32_t handles;               /* number of such handles of this QP */
 };
 
 extern struct ve_engine va_engine;
@@ -168,7 +168,7 @@ void va_channel_leave(struct va_cq *c);
 void va_enroll(void *object);
 void va_dismiss(void *object);
 
-/* The parts of the function tables. */
+/* Each of these functions fills a part of the function tables. */
 void va_fill_ops(struct verbs_context *v);
 
 int va_query_port(struct ibv_context *context, uint8_t portnum, struct ibv_port_attr *attr, size_t size);
@@ -240,7 +240,7 @@ int va_next_poll(struct ibv_cq_ex *ex);
 void va_record_ops(struct ibv_context_ops *ops);
 int va_record_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
 int va_record_next_poll(struct ibv_cq_ex *ex);
-/* Record an accepted request; a new QP. */
+/* Record an accepted request, or a new QP. */
 void va_record_request(const struct ve_qp *q, const struct ve_wr *wr);
 void va_record_qp(const struct ve_qp *q);
 

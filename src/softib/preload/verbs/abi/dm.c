@@ -151,7 +151,8 @@ int va_free_dm(struct ibv_dm *dm)
     vm_hazard_end(hazard);
     if (has_regions(dm->handle))
         return errno = EBUSY;
-    vm_number_give(&va_engine.w, dm->handle); /* first: so a concurrent registration sees it, or is seen here */
+    vm_number_give(&va_engine.w, dm->handle); /* first, so that a concurrent registration notices this, or is noticed
+                                               * here */
     if (has_regions(dm->handle)) {
         uint64_t free_number = 0; /* another object may have the number now; then the memory is freed when its process
                                    * ends */

@@ -79,8 +79,8 @@ void ve_follow(struct ve_qp *q)
     flush(q);
 }
 
-/* Handle an overrun of the send CQ: completions of requests are lost, so the QP fails (11.6.3.2, Local Work Queue
- * Catastrophic Error). */
+/* Handle an overrun of the send CQ: a completion is lost, so the QP fails (11.6.3.2, Local Work Queue Catastrophic
+ * Error). */
 static void overrun(struct ve_qp *q)
 {
     q->overran = false;

@@ -80,8 +80,9 @@ static bool refuses(const struct sv_shared_fabric *b, uint32_t port, unsigned pk
 }
 
 /*
- * Maximum time in ps that a packet may wait at `egress` for the receiver's credits. A switch discards it after the time
- * of HOQLife n, 4.096 us times 2^n; with n above 19, never (14.2.5.6, 18.2.5.4). An HCA never discards it.
+ * Return the maximum time in ps that a packet may wait at `egress` for the receiver's credits. A switch discards it
+ * after the time of HOQLife n, 4.096 us times 2^n; with n above 19, never (14.2.5.6, 18.2.5.4). An HCA never discards
+ * it.
  */
 static double patience(const struct sv_shared_fabric *b, uint32_t egress)
 {

@@ -68,8 +68,7 @@ class TargetServer:
             undo.callback(self._channel.close)
             self._listener = Listener(self._channel, "0.0.0.0", port)
             undo.callback(self._listener.close)
-            self._capture = None if pcap is None else CapsuleCapture(pcap)  # last, because it overwrites an existing
-            # file
+            self._capture = None if pcap is None else CapsuleCapture(pcap)  # last: overwrites an existing file
             undo.pop_all()
         self.controllers, self._notice = Controllers(self.subsystem), notice
         self._queues: dict[int, TargetQueue] = {}

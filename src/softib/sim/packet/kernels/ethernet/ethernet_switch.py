@@ -82,8 +82,7 @@ def queue_changes(net, state, out, row, octets, now):
     state.queue[row].queue_area += (state.queue[row].egress * (now - state.queue[row].queue_since)) >> 10
     state.queue[row].queue_since = now
     state.queue[row].egress += octets
-    state.queue[net.port[out].port_0 * net.opt.vls].egress += octets  # the row of port 0 has the sum over the whole
-    # switch
+    state.queue[net.port[out].port_0 * net.opt.vls].egress += octets  # port 0: sum over the switch
     state.queue[row].peak_egress = max(state.queue[row].peak_egress, state.queue[row].egress)
 
 
