@@ -1,8 +1,8 @@
 """Routing of programs' MADs. They go to the fabric's agents, to another program on the addressed port, or back to the
 sender with status 110.
 
-This module has no sockets and no protocol: stations (:mod:`~softib.live.station`) are passed in,
-and each takes and gives MADs as :class:`~softib.mad.batch.MadBatch`.
+This module uses no sockets and no protocol: its callers pass in stations (:mod:`~softib.live.station`), which exchange
+MADs as :class:`~softib.mad.batch.MadBatch`.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class MadRouter:
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
-        """Keep CapabilityMask.IsSM of ``port`` correct (IBA 14.2.5.6): a host's driver sets it when a manager runs on
-        the port. A change raises trap 144, which informs the master."""
+        """Update CapabilityMask.IsSM of ``port`` (IBA 14.2.5.6), which a host's driver sets when a manager runs on the
+        port. A change raises trap 144, which informs the master."""
         before = self.fabric.port_info[port].tobytes()
         now_ps = clock_ps()
         self.plane.set_is_sm(port, self.stations.has_manager(port), now_ps)
@@ -294,7 +294,7 @@ class MadRouter:
             self.plane.advance(now_ps)
 
     def on_ready(self, sockets: int) -> None:
-        """Called when the loop handles ``sockets`` ready sockets next."""
+        """Called before the loop handles ``sockets`` ready sockets."""
         self.alone = sockets == 1
 
     def set_link(self, port: int, up: bool, now_ps: int) -> None:

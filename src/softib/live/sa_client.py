@@ -43,8 +43,8 @@ __all__ = [
 ]
 
 WINDOW = 8
-"""Number of queries that are outstanding at the same time. So the SA always has the next one, but none waits until its
-timeout."""
+"""Number of queries that are outstanding at the same time: enough to keep the SA busy, but few enough that none times
+out."""
 GETS = 64
 """The same for queries that return one record each: their answers need no RMPP window."""
 TIMEOUT_MS, RETRIES = 10_000, 2
@@ -226,7 +226,7 @@ def manager_of(instance: Instance, port: int | None = None) -> tuple[Attached, t
     subnet. Return the daemon's answer, and the LID and SL of the master from PortInfo.
 
     Raises :class:`PeerError` if there was no master, or if it has left (no port with its LID has IsSM set any longer),
-    since queries would only time out."""
+    because queries would then time out."""
     from softib.live.shared_fabric import SharedFabric
 
     fabric = SharedFabric.snapshot(instance.shared_fabric)

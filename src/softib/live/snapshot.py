@@ -1,4 +1,4 @@
-"""A running fabric as a source of a fabric: a copy of its arrays at one moment.
+"""A running fabric as an input of analyses: a copy of its arrays at one moment.
 
 It contains what discovery would find: a cable whose ends are not LinkUp (failed, disabled, remote
 end dead) is not in the copy, as ``ibnetdiscover`` would not list it.

@@ -36,12 +36,12 @@ __all__ = [
 ]
 
 ACCEPTS = 64
-"""Number of connections that are accepted before the loop serves other sockets."""
+"""Maximum number of connections accepted before the loop serves other sockets."""
 BACKLOG = 128
 GREETING_S = 10.0
 """Time limit for the first message of a connection."""
 MOST_VISITORS = 256
-"""Most connections that have not sent a message; if there are more, the oldest is closed."""
+"""Maximum number of connections that have not sent a message; beyond it, the oldest is closed."""
 SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 INT = struct.calcsize("i")
 ANCILLARY_SIZE = socket.CMSG_SPACE(4 * INT)

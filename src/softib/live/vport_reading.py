@@ -39,7 +39,7 @@ class _Sweep:
 
 
 def read_vports(reader: SubnetReader) -> None:
-    """Fill ``vports`` of the database, whose ports :meth:`SubnetReader.nodes` found."""
+    """Read the virtual ports of the ports that :meth:`SubnetReader.nodes` found, into ``vports`` of the database."""
     s = reader.subnet
     manager = VPortManager(cast("Sweep", _Sweep(s.db, reader.queue, reader.config, s.report)))
     if manager.idle:

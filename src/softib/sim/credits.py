@@ -122,7 +122,7 @@ def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
 
 
 def credit_note(plane: Plane, laid: Laid) -> tuple[str, ...]:
-    """Return a note if links on the paths ``laid`` are longer than the reach of their credits."""
+    """Return a note if links on the paths ``laid`` are longer than their credits can keep full."""
     used = np.unique(laid.port[laid.channel]) >> 4
     ports = np.unique(used[np.isfinite(plane.credits.gbps[used])])
     if not len(ports):

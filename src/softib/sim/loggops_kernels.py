@@ -41,7 +41,7 @@ Busy = table(
 )
 """Times (ps) until which each resource is busy. ``processor``: by rank. By host, for the adapter: ``sends`` and
 ``receives`` for all messages, ``short_sends`` and ``short_receives`` for messages of a single packet; ``carried``:
-total ps that the adapter has received so far. By queue pair: its sender, the path of its last message, and its
+total ps that the adapter has received so far. By queue pair: rank of its sender, path of its last message, rank of its
 receiver."""
 
 ENVELOPE = 30

@@ -138,7 +138,7 @@ class Messages:
 
     @property
     def computes(self) -> np.ndarray:
-        """Return which rows are computations (bool)."""
+        """Return a mask of the rows that are computations (bool)."""
         return np.asarray(self.opcode == Opcode.COMPUTE)
 
     @property
@@ -183,7 +183,7 @@ class Messages:
         self._check_needs()
 
     def only(self, keep: np.ndarray) -> Messages:
-        """Return the messages in the mask ``keep``, without dependencies on others."""
+        """Return the messages in the mask ``keep``, without their dependencies on other messages."""
         row = np.cumsum(keep) - 1
         owner = np.repeat(np.arange(len(self)), np.diff(self.first))
         stays = keep[owner] & keep[self.needs] if len(owner) else np.zeros(0, bool)
@@ -322,7 +322,7 @@ REQUEST_OCTETS = 24
 def without_reads(m: Messages) -> Messages:
     """Return ``m`` with each READ split in two: a request of the reader, in a new row after all
     others, and the data as a message from the other side, in the READ's row. Messages that wait for
-    the READ wait for its data. Data and requests of a queue pair use separate connections."""
+    the READ wait for its data. The data and the requests of a queue pair then use separate queue pairs."""
     reads = np.flatnonzero(m.opcode == Opcode.READ)
     if not len(reads):
         return m

@@ -209,8 +209,8 @@ class Plane:
 
     @cached_property
     def hop_ps(self) -> np.ndarray:
-        """Return the delay of the link that leaves each port, and of the switch at its other end,
-        which depends on the link's speed (int64[ports])."""
+        """Return the sum of two delays for each port: that of its cable, and that of the switch at the other end, which
+        depends on the link's speed (int64[ports])."""
         f = self.fabric
         to_switch = (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0) & (f.port_peer >= 0)
         to_switch[self.inside] = False

@@ -1,6 +1,6 @@
-"""The static layer: the load of every link under a traffic pattern, and results that follow from loads without
-simulating time. It is the fastest of the three layers. It has no queues and no time: all flows of a pattern are active
-at once, and share each channel equally. Its rates are upper bounds, which packets and credits can only lower.
+"""The static layer: the load of every link under a traffic pattern, and results that follow from the loads. It is the
+fastest of the three layers, and models neither queues nor time: all flows of a pattern are active at once, and share
+each channel equally. Its rates are upper bounds, which packets and credits can only lower.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class ServerSockets(Protocol):
         reports them. Raises OSError."""
 
     def admits(self, sender: Credentials | None) -> bool:
-        """Return whether the server accepts this sender."""
+        """Return whether the server accepts messages from this sender."""
 
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
         """Return the data socket of ``client``, bound and connected to the program that sent

@@ -3,8 +3,8 @@ in a parallel job; and a message for a job that sent no data over its HCAs.
 
 Programs on two nodes of a fabric share one machine. Communication libraries detect this and use
 shared memory: no data passes over the fabric, and a benchmark measures memory instead. Two real hosts have no shared
-memory. So ``softib run`` restricts the transports that they may use, with environment variables. A variable that the
-user has set is kept. If it is the first of a group, which selects a transport, the whole group is left unset.
+memory. So ``softib run`` restricts the libraries' transports with environment variables. Variables that the user has
+set are kept. The first variable of a group selects a transport: if the user has set it, softib sets none of the group.
 
 An OpenMPI that lacks a component named by a variable does not start (5.0 has no ``osc`` pt2pt, a build may have no
 ``pml`` ucx or ``mtl`` ofi). So components are excluded, not chosen: an unknown name in an
@@ -35,9 +35,8 @@ RANK_VARIABLES = (
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("RANK", "WORLD_SIZE"),
 )
-"""The variables in which OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first
-one that is set
-counts."""
+"""The variables in which OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first of
+these variables that is set is used."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ __all__ = ["RdmaCmServer"]
 
 LONGEST = 2048
 ROUNDS = 32
-"""Number of requests of one process that are handled before the loop serves other processes."""
+"""Maximum number of requests from one process before the loop serves other processes."""
 OPS = (
     "DESTROY",
     "BIND",

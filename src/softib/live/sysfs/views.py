@@ -66,8 +66,8 @@ def devices_of(f: Fabric, nodes: list[int], portnum: int | None, profile: NodePr
 
 
 def _fill(path: str, octets: bytes) -> None:
-    """Write ``octets`` to the file ``path`` with system calls. A view has hundreds of files, and open() and pathlib
-    would double the time."""
+    """Write ``octets`` to the file ``path`` with system calls. A view has hundreds of files, and open() or pathlib
+    would take twice as long."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         os.write(fd, octets)

@@ -74,8 +74,8 @@ def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, 
 
 
 def pkey_index_at(f: Fabric, here: int, index: int, there: int) -> int:
-    """Return the index at which port ``there`` has the partition that port ``here`` has at ``index``; 0 if it does not
-    have it."""
+    """Return the P_Key index at port ``there`` of the partition at ``index`` of port ``here``; 0 if ``there`` is not in
+    that partition."""
     n = int(f.pkey_cap[there])
     if index >= int(f.pkey_cap[here]):
         return 0

@@ -51,9 +51,9 @@ WIRE_WINDOW = 8
 """Number of requests on the wire at a time. OpenSM's ``max_wire_smps`` is 4; a datagram socket of
 stock ibsim holds ten."""
 PATIENCE_MS, SIMULATOR_PATIENCE_MS = 5, 250
-"""Time without an arriving MAD after which outstanding requests are no longer awaited, and this time under stock ibsim.
-Stock ibsim returns requests that it cannot answer, so if nothing arrives for longer, it does not run, or both sides
-have filled each other's queues (ten datagrams) and wait without end."""
+"""Time without an arriving MAD after which outstanding requests are no longer awaited, and the same under stock ibsim.
+Stock ibsim returns requests that it cannot answer. So if nothing arrives for this time, it does not run, or both sides
+have filled each other's queues (ten datagrams) and wait forever."""
 LONGEST = 1 << 28
 REOPEN_S = 5.0
 """Time limit for the release of a closed issm descriptor, when a manager sets IsSM again."""

@@ -31,7 +31,7 @@ __all__ = ["Hooks", "PortLog", "UmadManager", "port_log"]
 
 CHUNK = 4096
 LONGEST_WAIT_S = 0.25
-"""The longest delay before a signal is noticed."""
+"""Longest wait of the loop, and so the longest delay before a signal is noticed."""
 LOOK_S = 1.0
 """Interval at which the state of the manager's port is read from sysfs."""
 RETRY_S = 10.0

@@ -47,7 +47,7 @@ class DryWire:
 TAKE_OVER_PRIORITY = 15
 """The highest priority in SMInfo: a master of lower priority hands over (IBA 14.4.1)."""
 HANDOVER_S = 60.0
-"""Time for which ``--once`` waits until a master hands over."""
+"""Maximum time for which ``--once`` waits for a master to hand over."""
 NOBODY_S_KEY = 0x736F667469622121
 """The SM_Key of a dry run. A manager ignores managers with another SM_Key in the election, so a dry run sees the subnet
 as if it had the only manager."""

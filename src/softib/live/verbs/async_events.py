@@ -19,7 +19,7 @@ __all__ = ["PortEvents"]
 
 @dataclass(frozen=True)
 class _Look:
-    """The attributes of a port whose changes cause events."""
+    """The attributes of a port that cause events when they change."""
 
     active: bool
     lid: tuple[int, int]

@@ -6,8 +6,8 @@ their first access: by programs (``preload/verbs/memory/heap/reserve.c``), and b
 each program.
 
 Programs access the file directly (``preload/verbs/memory/heap/shared.h`` declares the layout, docs/decisions/0008 the
-rules). When a program has ended, other programs can no longer find its objects. Its memory is freed as soon as no
-living program copies from or to it, which the hazard slots of the living programs show.
+rules). When a program has ended, other programs can no longer find its objects. Its memory is freed as soon as the
+hazard slots of all living programs show that none copies from or to it.
 """
 
 from __future__ import annotations

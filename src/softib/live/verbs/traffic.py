@@ -31,12 +31,12 @@ it."""
 
 Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "link_clocks", "waited", "moved", "is_ip"])
 """The file as arrays for kernels: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64]
-and ``counts`` uint64[cells, 32] the same bytes, ``seen`` uint64[cells, 7] the part of each cell that was added
-(packets forward and back, words forward and back, time of the last trap, corrupted packets
-forward and back), ``watch`` uint8[chunks] 1 = the chunk was dirty at the last check; ``link_clocks``
-uint64[ports, 8] the links of paced programs, ``waited`` uint64[ports] the part of it that was added to their
-PortXmitWait; ``moved`` uint64[ports, 2] words received and sent there by verbs, and by IP over them;
-``is_ip`` uint8[65536] 1 = the process of this number moves IP (``softib-ipoib``)."""
+and ``counts`` uint64[cells, 32] the same bytes, ``seen`` uint64[cells, 7] the counts of each cell that were already
+added (packets forward and back, words forward and back, time of the last trap, corrupted packets forward and back),
+``watch`` uint8[chunks] 1 = the chunk was dirty at the last check; ``link_clocks`` uint64[ports, 8] the links of paced
+programs, ``waited`` uint64[ports] the part of it that was added to their PortXmitWait; ``moved`` uint64[ports, 2] words
+that verbs received and sent at each port, and the part of them that is IP; ``is_ip`` uint8[65536] 1 = the process of
+this number moves IP (``softib-ipoib``)."""
 
 
 LINK_CLOCK_SIZE = 128

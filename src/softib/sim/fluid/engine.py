@@ -1,4 +1,4 @@
-"""The fluid layer gives every message its max-min fair rate. Rates change when messages begin and end. Messages that
+"""The fluid layer: every message has its max-min fair rate, and rates change when messages begin and end. Messages that
 send on one path at the same time are one flow.
 
 It models links and VLs that flows share, the tables of the fabric, static rates, dependencies, and
@@ -206,9 +206,8 @@ def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarra
 
 
 def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
-    """Return the time that each message may lose because other messages used the credits with which it could start
-    (float64): all of :func:`~softib.sim.credits.ahead_ps` if the message shares its path or waits for its queue
-    pair."""
+    """Return the time that each message may lose because other messages have used its initial credits (float64). It is
+    :func:`~softib.sim.credits.ahead_ps` if the message shares its path or waits for its queue pair, otherwise 0."""
     if not s.ahead_ps.any():
         return s.ahead_ps.astype(np.float64)
     c, entry = plane.credits, laid.port[laid.channel] >> 4

@@ -35,8 +35,8 @@ class Repetition:
 
     @classmethod
     def of(cls, net: Any, state: Any, a: Moment, b: Moment, until: int) -> Repetition | None:
-        """Return the changes from moment ``a`` to moment ``b``, the current one, if they will repeat; None if any part
-        does not."""
+        """Return the repetition of the changes from moment ``a`` to the current moment ``b``; None if any part of them
+        does not repeat."""
         period = b.at - a.at
         if a.packets != b.packets or not np.array_equal(a.timers, b.timers):
             return None

@@ -27,11 +27,11 @@ from softib.sim.packet.repetition import Repetition
 __all__ = ["SteadyStates"]
 
 FIRST_WAIT, LONGEST_WAIT = 1 << 19, 1 << 26
-"""Number of events before the first attempt, and the largest number between two attempts: each failed attempt doubles
+"""Number of events before the first attempt, and the maximum number between two attempts. Each failed attempt doubles
 the number."""
 POLLED, PERIODS = 400, 24
-"""To find the period, one queue pair is checked each time this number of events has passed; its period has at most this
-number of acknowledgements."""
+"""To find the period, one queue pair is checked after every POLLED events; a period has at most PERIODS
+acknowledgements of this queue pair."""
 LEAST_GAIN = 64
 """An attempt is made only if the shortest remaining message lasts at least this number of periods."""
 
