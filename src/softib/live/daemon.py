@@ -2,7 +2,7 @@
 loop in one thread.
 
 A peer of the loop registers its sockets in the selector. The data of a registration is a function that handles the
-ready events. The peer also reports how long the loop may wait if no socket becomes ready. No peer blocks, so none
+ready events. The peer also reports the longest time for which the loop may wait for a socket. No peer blocks, so none
 delays another.
 """
 

@@ -173,8 +173,8 @@ def _big(value: int, octets: int) -> int:
 
 
 MOST_PAIRS = 4_000_000
-"""Most pairs of ports whose paths are queried: those of 2,000 hosts. A PathRecord has 64 bytes, and OpenSM creates
-30,000 to 100,000 of them per second, so this takes a minute or two."""
+"""Maximum number of port pairs whose paths are queried: the pairs of 2,000 hosts. A PathRecord has 64 bytes, and OpenSM
+creates 30,000 to 100,000 of them per second, so this takes a minute or two."""
 PATIENCE_S = 180.0
 
 
@@ -269,8 +269,8 @@ RECORDS_A_QUERY = 400
 """Number of records in a long answer that take the same time as a query for one record: 0.74 us per record, compared
 with 0.3 ms (docs/figures.md)."""
 MOST_RECORDS = 40_000_000
-"""Most records that are queried: all paths of 6,300 end ports, for which softib's manager needs half a minute. OpenSM
-creates 30,000 to 100,000 per second, so with OpenSM :data:`PATIENCE_S` is the limit."""
+"""Maximum number of records that are queried: all paths of 6,300 end ports, for which softib's manager needs half a
+minute. OpenSM creates 30,000 to 100,000 per second, so with OpenSM :data:`PATIENCE_S` is the limit."""
 
 
 def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int | None = None) -> np.ndarray:

@@ -117,8 +117,8 @@ class Stations(dict[int, Station]):
         trap) goes to the client of its TID, a request to the manager there, or else to another
         program that uses the class; None if no station may get it.
 
-        A program that is not a manager never receives its own request, because it would take it for the answer, which
-        has the same TID.
+        A program that is not a manager never receives its own request: it would mistake the request for the answer,
+        which has the same TID.
         """
         if is_response(mad):
             requester = self.get(int(mad[TID_AT]) << 8 | int(mad[TID_AT + 1]))

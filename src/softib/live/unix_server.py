@@ -180,7 +180,7 @@ class UnixServer:
     A connection that has not sent a message (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier if
     it is the oldest of more than :data:`MOST_VISITORS`. One descriptor is kept in reserve: when the process has no
     other descriptor, this one is used to accept a connection, which :meth:`accepted_last` answers. Otherwise the
-    listener would stay ready for ever.
+    listener would stay ready forever.
     """
 
     kind = socket.SOCK_STREAM
@@ -234,8 +234,7 @@ class UnixServer:
         return bool(waiting.poll(0))
 
     def _pause(self) -> None:
-        """Stop accepting until :meth:`expire`: a listener that cannot accept would stay ready for
-        ever."""
+        """Stop accepting until :meth:`expire`: a listener that cannot accept would stay ready forever."""
         self.selector.unregister(self._listener)
         self._paused = True
 
@@ -248,7 +247,7 @@ class UnixServer:
         return True
 
     def _accept_last(self) -> bool:
-        """Accept a connection with the descriptor in reserve. Return False if that connection had to be closed, too."""
+        """Accept a connection with the descriptor in reserve. Return False if that connection also had to be closed."""
         if self._reserve is None:
             return self._drop_oldest()
         os.close(self._reserve)

@@ -253,7 +253,7 @@ def leaves(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def run(program, pairs, costs, queue, busy):
-    """Run until no event is left; return how many operations have ended, and when the last one did."""
+    """Run until no event is left; return the number of operations that have ended, and the time of the last end."""
     n, done, last = len(program.rank), 0, 0
     for i in range(n):
         if program.left[i] == 0:

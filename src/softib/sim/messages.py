@@ -80,7 +80,7 @@ class Messages:
     :func:`softib.fabric.end_ports.end_ports` (CA ports ascending by LID, then port 0 of switches).
 
     * ``size`` int64: bytes of payload (of a READ: of its response).
-    * ``start_ps`` int64: earliest begin.
+    * ``start_ps`` int64: earliest start.
     * ``qp`` int32: messages with one ``qp`` share a queue pair of ``src`` and are sent in the order of their rows.
       All of them have the same ``dst`` (UD: any).
     * ``opcode`` (:class:`Opcode`) and ``transport`` (:class:`Transport`) uint8.
@@ -143,7 +143,7 @@ class Messages:
 
     @property
     def wait_ps(self) -> np.ndarray:
-        """Return how long each row waits after its last dependency before it starts (ps)."""
+        """Return the delay of each row from its last dependency to its start (ps)."""
         return np.where(self.computes, 0, self.delay_ps)
 
     def check(self, ends: int) -> None:

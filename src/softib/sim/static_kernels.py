@@ -16,7 +16,7 @@ from softib.sim.loggops_kernels import drop_first, push
 
 Delays = table("Delays", "start think request sends forth answer")
 """Times in ps by message. ``start``: earliest start; ``think``: delay after its dependencies; ``request``: from its
-begin until its data leaves; ``sends``: from then until its last byte has left (-1: it has no path); ``forth``: from
+start until its data leaves; ``sends``: from then until its last byte has left (-1: it has no path); ``forth``: from
 then until that byte arrives; ``answer``: from then until the sender's completion."""
 
 Waits = table("StaticWaits", "first to left ready")

@@ -253,7 +253,7 @@ def _run(
 def _leave_out(
     entry: dict[str, Any], ports: Sequence[HostPort], out: dict[str, str], strikes: dict[int, set[int]]
 ) -> None:
-    """Leave out hosts whose failure was their own fault, and hosts that failed with several partners and never
+    """Leave out hosts that were at fault for their failure, and hosts that failed with several partners and never
     succeeded."""
     for source, target, _ in entry["values"]:
         strikes.pop(source, None)

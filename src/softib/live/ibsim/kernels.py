@@ -71,7 +71,8 @@ def unpromise(f):
 
 @inner
 def receive(f, wait):
-    """Fill ``f.frames`` with the datagrams that have arrived; returns how many have the right size, -1 if none arrived.
+    """Fill ``f.frames`` with the datagrams that have arrived; return the number of datagrams with the right size, -1 if
+    none arrived.
 
     With ``wait``, the call waits for one datagram, at most until the socket's timeout, and receives only that one. Its
     answer is sent before the next datagram is read, so that the program can continue.
@@ -94,8 +95,8 @@ def receive(f, wait):
 
 @inner
 def reply(q, a, x, f):
-    """Send the replies of a batch; return how many fit into the client's queue, and write that
-    number to ``counts[SENT]``."""
+    """Send the replies of a batch; return the number that fit into the client's queue, and write it to
+    ``counts[SENT]``."""
     n = x.counts[REPLIES]
     for k in range(n):
         if x.reply_answer[k] < 0:

@@ -192,10 +192,9 @@ class InternalManager:
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:
-        """Sweep if the manager's link has come back. No trap reports it: traps of the peer switch
-        found no path while the link was down, and are repeated at growing intervals. A sweep in the meantime found no
-        switch, so light sweeps have no switch to query. On a host, the driver reports the event "port active" (IBA
-        11.6.3.3)."""
+        """Sweep if the manager's link is up again. No trap reports it: traps of the peer switch found no path while the
+        link was down, and are repeated at growing intervals. A sweep in the meantime found no switch, so light sweeps
+        have no switch to query. On a host, the driver reports the event "port active" (IBA 11.6.3.3)."""
         up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # called in every step: avoid building an array
         if up and not self._was_up:
             self.sweep()

@@ -73,7 +73,7 @@ def _bind(folder: Path, place: Path) -> None:
 
 
 def _join(fabric: Path, place: Path) -> None:
-    """Make the machine's folder ``place`` show its own entries and those of ``fabric``."""
+    """Make the machine's folder ``place`` show the entries of ``fabric`` in addition to its own."""
     ours = sorted(p.name for p in fabric.iterdir() if p.name != "system")  # NUMA nodes: one folder of the machine's
     machine = os.open(place, os.O_PATH | os.O_DIRECTORY)
     try:

@@ -349,7 +349,7 @@ class RdmaCmServer(SeqpacketServer):
         return max(0.0, (min(due) - now_ps) / 1e12) if due else 3600.0
 
     def tick(self, now_ps: int) -> None:
-        """Send unanswered messages again, or abandon them; send the messages that follow from answers of the SA."""
+        """Send unanswered messages again, or abandon them; send the messages that the SA's answers make possible."""
         self.ucma.cm.tick(now_ps)
         self.sa.tick(now_ps)
         self._send_outbox()

@@ -128,8 +128,8 @@ class UmadFile:
         return self.table.taker(mad) is not None
 
     def deliver(self, batch: MadBatch) -> None:
-        """Deliver MADs to the program. Its own requests that come back as undeliverable are not delivered: they wait
-        until they time out."""
+        """Deliver MADs to the program. The program's requests that are returned as undeliverable are not delivered:
+        they wait until they time out."""
         if self.answered is not None:
             if batch.status.any():
                 batch = batch[batch.status == 0]

@@ -92,11 +92,11 @@ class UmadPort:
     """The device ``device``, open, with an agent for each class of ``classes`` (:data:`ASKS` or
     :data:`MANAGES`).
 
-    ``timeout_ms``: how long the driver waits for the answer to a request before it returns it with status TIMEOUT;
-    it must be shorter than the caller's timeout, because the driver refuses a request whose TransactionID still waits
-    for its answer. ``window``: requests on the wire at a time. ``sent``, ``received``, ``refused`` count MADs. Raises
+    ``timeout_ms``: time after which the driver returns an unanswered request with status TIMEOUT; it must be shorter
+    than the caller's timeout, because the driver refuses a request whose TransactionID still waits for its answer.
+    ``window``: requests on the wire at a time. ``sent``, ``received``, ``refused`` count MADs. Raises
     :class:`InputError` if the device cannot be opened or another program has its classes, :class:`PeerError` from every
-    method once the device has gone.
+    method after the device was removed.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ because a waiter checks all numbers in use."""
 ROUNDS = 64
 """Number of requests of one program that are handled before the loop serves others."""
 SUBSCRIPTIONS = 256
-"""Most event sockets that one process may pass to the daemon."""
+"""Maximum number of event sockets that one process may pass to the daemon."""
 UNSENT = 1024
 """Maximum number of events that wait for room in one socket; if there are more, the oldest is lost."""
 

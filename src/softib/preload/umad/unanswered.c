@@ -1,6 +1,6 @@
 /*
  * Unanswered requests, which are returned as timed out when the daemon dies. A kernel discards them when a device is
- * removed; a program that waits for each answer (OpenSM's sweep) would then wait for ever.
+ * removed; a program that waits for each answer (OpenSM's sweep) would then wait forever.
  */
 #include "file.h"
 #include "mad_layout.h"

@@ -33,9 +33,9 @@ FEW_PACKETS = 20
 """Packets take turns, so a message that shares its bottleneck may end one packet earlier than in the fluid layer. For a
 message with fewer packets than this number, that is more than 1/20 of its duration."""
 EXACT = 200
-"""Largest number of sending flows for which rates are computed at every begin and end. With more flows, one begin or
-end changes little. Rates are then computed again only after a thousandth of the shortest message's time, so a message's
-time has an error of about a thousandth."""
+"""Largest number of sending flows for which rates are computed whenever a message begins or ends. With more flows, a
+single message changes little. Rates are then computed again only after a thousandth of the shortest message's time, so
+a message's time has an error of about a thousandth."""
 ANOTHER_RATE = {
     3: "waits at {} behind packets for a congested port: head-of-line blocking",
     2: "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows",
@@ -206,8 +206,9 @@ def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarra
 
 
 def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
-    """Return the time that each message may lose because other messages have used its initial credits (float64). It is
-    :func:`~softib.sim.credits.ahead_ps` if the message shares its path or waits for its queue pair, otherwise 0."""
+    """Return the time that each message may lose because other messages have used its initial credits (float64). A
+    message that shares its path or waits for its queue pair may lose the whole advantage of these credits; for any
+    other message, the value is that of :func:`~softib.sim.credits.ahead_ps`."""
     if not s.ahead_ps.any():
         return s.ahead_ps.astype(np.float64)
     c, entry = plane.credits, laid.port[laid.channel] >> 4

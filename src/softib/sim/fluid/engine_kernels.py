@@ -1,5 +1,5 @@
 """The fluid layer's events: a message begins or ends, and between two events every rate is constant. Each message has
-at most one event: its begin, or its end at the present rate, if it is the first of its flow to end
+at most one event: its start, or its end at the present rate, if it is the first of its flow to end
 (:mod:`softib.sim.fluid.flow_kernels`). All events of one picosecond, or of a short time where many flows send, cause
 one change of rates.
 """

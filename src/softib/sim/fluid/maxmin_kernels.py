@@ -26,11 +26,11 @@ the list of a channel's flows)."""
 Links = table(
     "Links", "head flows group link_next link_head gbps several high low high_share marked open used only heap level"
 )
-"""By channel: ``head`` of the list of its flows and how many messages these have (``flows``), ``group`` (its link),
-``link_next`` (next channel of the link), weights ``high`` and ``low``, and the fields written by a
-round (``marked``: the round that reached it, ``open`` messages without a rate, ``used`` Gb/s, ``only`` one
-of its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more than
-one channel), ``high_share`` of the high-priority table when both have data."""
+"""By channel: ``head`` of the list of its flows, the number of their messages (``flows``), ``group`` (its link),
+``link_next`` (next channel of the link), weights ``high`` and ``low``, and the fields written by a round (``marked``:
+the round that reached it, ``open`` messages without a rate, ``used`` Gb/s, ``only`` one of its flows, a heap of
+channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more than one channel), ``high_share`` of the
+high-priority table when both have data."""
 SIZE = Rows(
     "Scalars of a round of new rates.",
     i8("members", "flows", "Flows of the round."),

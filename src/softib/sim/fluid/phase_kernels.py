@@ -115,7 +115,7 @@ def follow_from(ln, s, to, lid, pa, r):
 @kernel
 def fill_all(ln, ho, n, of_switch, pa):
     """Compute the paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n``
-    hosts; return how many are missing."""
+    hosts; return the number of missing paths."""
     lost = 0
     for s in range(len(of_switch)):
         for b in range(n):

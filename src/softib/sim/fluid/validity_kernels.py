@@ -56,7 +56,7 @@ def doubt_at(fl, do, now, i, c, reason):
 
 @kernel
 def forget(do, f):
-    """Clear the values that earlier messages left in flow f, at the begin of its first message."""
+    """Clear the values that earlier messages left in flow f, when its first message begins."""
     do.bottleneck[f] = -1
     do.least_ps[f] = np.int64(1) << np.int64(62)
     do.most_ps[f] = 0

@@ -69,7 +69,7 @@ class Repetition:
         return cls(period, int(times), a, b, requests, responses, phases) if times >= 2 else None
 
     def move(self, state: Any) -> None:
-        """Change ``state``, which is at the moment ``last``, to what it will be after all periods."""
+        """Change ``state``, which is at the moment ``last``, to the state after all periods."""
         by, n, a, b = self.period * self.times, self.times, self.first.tables, self.last.tables
         self._move_packets(state, by)
         moving = (*TIMES.items(), *COUNTS.items(), *SEQUENCE.items(), *ORDER.items(), ("port", ("debt",)))

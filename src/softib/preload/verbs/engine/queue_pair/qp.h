@@ -56,9 +56,9 @@ struct ve_qp {
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
     uint64_t tried_ns;              /* VE_RNR: time of the last attempt without a receive */
-    uint64_t looked_ns;             /* VE_RNR: time of the last check that the responder lives */
+    uint64_t looked_ns;             /* VE_RNR: time of the last check that the responder is alive */
     bool corrupted;                 /* VE_LOST because of a bit error */
-    uint8_t resends;                /* resends because of bit errors */
+    uint8_t resends;                /* number of resends because of bit errors */
     struct ibv_qp_attr attr;        /* as last modified, for query */
     struct ibv_qp_init_attr init;
     void *builder;                  /* state of ibv_wr_* (abi/wr_builder.c) */

@@ -77,11 +77,12 @@ struct softib_process {
     uint32_t sleeping;      /* its timer thread waits */
     uint32_t generation;    /* generation of its number: 1 .. 65535 */
     uint32_t wanted;        /* a peer cannot access its memory, and there was no `service` */
-    uint64_t events;        /* softib_events of its contexts; 0: none */
+    uint64_t events;        /* offset of its softib_events; 0: none */
     uint64_t pid_ns;        /* inode of its PID namespace; 0: unknown */
     uint64_t user_ns;       /* inode of its user namespace */
     uint64_t pidfd;         /* inode of its pidfd, never reused (pidfs, Linux 6.9); 0: none */
-    uint64_t service;       /* softib_service, 0: none. Peers read `alive` with every message: no two slots share a cache line */
+    uint64_t service;       /* offset of its softib_service; 0: none. Peers read `alive` with every message: no two
+                             * slots share a cache line */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
 };
 
@@ -120,7 +121,7 @@ struct softib_key {
     uint8_t tag;            /* tag of the next key of this entry */
     uint32_t qpn;           /* window of type 2: its QP; region: its device memory; 0 = none */
     uint32_t users;         /* number of windows bound to this region */
-    uint64_t file;          /* a softib_file, 0 = private memory */
+    uint64_t file;          /* offset of a softib_file; 0 = private memory */
     uint64_t version;       /* incremented when it is published */
 };
 
