@@ -80,7 +80,7 @@ class EventLoop:
 
 PAUSE_S = 0.05
 DESCRIPTORS = 1 << 16
-"""Number of descriptors to which the daemon raises its limit, if the hard limit permits it."""
+"""The daemon raises its limit of descriptors to this number, if the hard limit permits it."""
 IDLE_S = 0.25
 """Longest wait of the loop, and so the longest delay before a signal is noticed."""
 LEAST_ROOM = 1 << 16
@@ -118,8 +118,8 @@ class Settings:
 
 
 class Daemon:
-    """Runs ``fabric`` in ``instance`` until :meth:`stop`. Raises :class:`InputError` if a socket or the shared
-    fabric cannot be made. ``ready_s`` counts from ``began`` (monotonic seconds).
+    """The daemon that runs ``fabric`` in ``instance`` until :meth:`stop` is called. Raises :class:`InputError` if a
+    socket or the shared fabric cannot be made. ``ready_s`` counts from ``began`` (monotonic seconds).
     """
 
     def __init__(self, instance: Instance, fabric: Fabric, settings: Settings, began: float | None = None):
@@ -134,7 +134,7 @@ class Daemon:
         self.stopping = self.reload = False
         self.manager_failed = False
         self.partitions: str | None = None
-        """The partition file that a program has given to the manager since the start."""
+        """The partition file that a program has passed to the manager since the start, if any."""
 
     def _make(self, fabric: Fabric, closing: Callable[[Callable[[], None]], object]) -> None:
         """Create the parts, and register the closing of each with ``closing``."""

@@ -31,8 +31,8 @@ COUNTS = 7
 
 
 def exchange_of(n: int = BATCH) -> tuple[Any, Any, Any]:
-    """Return requests and answers (:data:`~softib.mad.batch.MadColumns`) and
-    :data:`~softib.agents.layout.Outcome` of ``n`` rows."""
+    """Return new tables of ``n`` rows: requests and answers (:data:`~softib.mad.batch.MadColumns`) and the
+    :data:`~softib.agents.layout.Outcome`."""
     columns = {name: np.zeros(n, np.int64) for name in Outcome._fields}
     columns |= {"served": np.zeros(2, np.int64), "counts": np.zeros(COUNTS, np.int64)}
     return mad_columns(n), mad_columns(n), Outcome(**columns)

@@ -136,7 +136,7 @@ class MadCapture:
         return ends
 
     def flush(self) -> None:
-        """Flush the file for readers; cheap to call often."""
+        """Flush the file for readers. Frequent calls cost little."""
         self._guarded(self._file.flush)
 
     def close(self) -> None:

@@ -172,7 +172,7 @@ class SubnetReader:
         self.drive("P_Key tables", heard, self._lost("P_KeyTable", db.port_node, 1 << 16))
 
     def pkey_tables(self, ports: np.ndarray) -> dict[int, np.ndarray]:
-        """Return port row → the whole P_Key table (uint16[entries]), for those of ``ports`` that answered completely
+        """Return complete P_Key tables (uint16[entries]) by port row, for those of ``ports`` that answered completely
         and have not moved since discovery. A switch's external port has a table if the switch enforces partitions."""
         db = self.subnet.db
         blocks = pkey_blocks(db, ports)

@@ -1,5 +1,5 @@
-"""Unix sockets of the daemon: servers, messages with descriptors, and queues of messages that wait for room in a
-socket.
+"""Unix sockets of the daemon: servers, messages with descriptors, and queues for messages that do not fit into a socket
+yet.
 
 No client can harm the daemon: no call in this module waits, and an invalid message ends only its own connection.
 """
@@ -239,7 +239,7 @@ class UnixServer:
         self._paused = True
 
     def _admits(self, sock: socket.socket) -> bool:
-        """Return whether the connection is accepted; otherwise it is closed."""
+        """Return whether the connection is admitted; otherwise close it."""
         if not self._admission.admits(peer_of(sock)):
             sock.close()
             return False

@@ -51,7 +51,7 @@ def read_vports(reader: SubnetReader) -> None:
 
 
 def vport_pkey_tables(reader: SubnetReader, rows: np.ndarray) -> dict[int, np.ndarray]:
-    """Return row of ``vports`` → P_Key table (uint16[entries]), for those of ``rows`` that answered completely and
+    """Return P_Key tables (uint16[entries]) by row of ``vports``, for those of ``rows`` that answered completely and
     still have the GUID that discovery found."""
     db, table = reader.subnet.db, reader.subnet.db.vports
     ports, blocks = table.ports(db)[rows], table.pkey_blocks[rows]

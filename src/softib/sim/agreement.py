@@ -1,4 +1,4 @@
-"""Whether a layer's results agree with the packet layer within 5 %: the end of the run, the mean latency, and the
+"""Agreement of a layer's results with the packet layer within 5 %, for the end of the run, the mean latency, and the
 latencies of single messages. The rules are the same for every layer (docs/simulate.md)."""
 
 from __future__ import annotations

@@ -145,8 +145,8 @@ class Plane:
 
     def links_of(self, port: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ``(link, gbps)``: the link of each channel ``port`` (16 × port + VL), and the rate of
-        each link. The VLs of a port share its link. If credits limit them so much that the link carries all of them,
-        each VL counts as a separate link."""
+        each link. The VLs of a port share its link. If credits limit the VLs to so low a rate that the link can carry
+        all of them, each VL counts as a separate link."""
         rows = port >> 4
         vls, vl_gbps = np.bincount(rows, minlength=len(self.gbps)), self.credits.gbps[rows]
         apart = vl_gbps * vls[rows] <= self.link_gbps[rows]

@@ -32,9 +32,9 @@ same for messages of a ``single`` packet. ``processor``: the processor of a comp
 
 @kernel
 def occupy(i, leaves, shared):
-    """Put message i on its links from ``leaves`` on, after their earlier messages; return when
-    the last of them has carried it. A message of a single packet waits only for others of a single
-    packet, since queue pairs send their packets in turn."""
+    """Occupy the links of message i from ``leaves`` on, after their earlier messages; return when the last link has
+    carried the message. A message of a single packet waits only for others of a single packet, since queue pairs send
+    their packets in turn."""
     end = float(leaves)
     for e in range(shared.first[i], shared.first[i + 1]):
         c = shared.link[shared.channel[e]]

@@ -170,5 +170,5 @@ def _clock(
 
 
 def _octets(m: Messages, laid: Laid, able: np.ndarray) -> np.ndarray:
-    """Return the bytes that each message puts on every link of its path (float64); 0 if it has no path."""
+    """Return the number of bytes that each message sends over every link of its path (float64); 0 if it has no path."""
     return np.where(able, wire_octets(m, packets_of(m, laid.mtu)), 0.0)

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class CoverReadings(NamedTuple, Generic[T]):
-    """Readings of counters while all flows send."""
+    """Readings of the fabric's counters, taken while all flows send."""
 
     readings: list[T]
     """About one reading per second, but at least two."""

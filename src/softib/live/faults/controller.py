@@ -71,8 +71,8 @@ class FaultController:
     # -- requests --
 
     def do(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Execute ``request``, which has ``kind`` (one of :data:`~softib.live.faults.options.KINDS`),
-        ``where``, and its options.
+        """Execute ``request``, a dict with ``kind`` (one of :data:`~softib.live.faults.options.KINDS`), ``where``, and
+        the options of the kind.
 
         Raises :class:`InputError` in one line if it cannot be executed; then nothing is changed.
         """

@@ -134,8 +134,8 @@ def communicates(program: Path, command: Sequence[str], environment: Mapping[str
 
 
 def on_verbs(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Return whether this program is linked with libibverbs or librdmacm. False for ranks above 0 of a job, and for
-    ``--help``."""
+    """Return whether this program is linked with libibverbs or librdmacm. Return False for all ranks of a job except 0,
+    and for ``--help``."""
     job = job_rank(environment)
     if (job is not None and job.rank) or any(word in ASKING for word in command[1:]):
         return False

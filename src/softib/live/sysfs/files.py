@@ -172,8 +172,8 @@ ETHERNET_FILES: dict[str, Text] = {
     "cap_mask": lambda f, port: "0x04010000",
     "link_layer": lambda f, port: "Ethernet",
 }
-"""The files whose lines differ for an Ethernet port: it has no LIDs; its capabilities are the connection manager and
-GIDs from IP addresses (Linux sets these two bits for RoCE)."""
+"""The files whose lines differ for an Ethernet port: it has no LIDs, and its capability mask has only the bits that
+Linux sets for RoCE (connection manager, GIDs from IP addresses)."""
 
 
 def port_files(f: Fabric, port: int) -> dict[str, Text]:

@@ -244,7 +244,7 @@ class Views:
         """Return the view for ``softib run --node NAMED``; ``port`` is the port that NAMED means.
 
         A host's name (or no name) shows the host; an adapter's own name or GUID shows that adapter;
-        ``name:portnum``, or a ``port`` named in addition (``alone``), shows that port.
+        ``name:portnum``, or a separate ``port`` (``alone``), shows only that port.
         """
         node = int(self.fabric.port_node[port])
         if not alone and named in ("", self.fabric.node_name(node).split(" ")[0]):

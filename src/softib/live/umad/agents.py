@@ -67,8 +67,8 @@ MANAGERS_AGENTS = tuple(
 
 
 class AgentTable:
-    """The agents of one open file, by number. ``columns`` uint8[3, 32] are for the kernels: ``qp``,
-    ``kernel_rmpp``, ``known``."""
+    """The agents of one open file, by number. ``columns``: the rows ``qp``, ``kernel_rmpp`` and ``known`` for the
+    kernels, uint8[3, 32]."""
 
     def __init__(self) -> None:
         self.agents: dict[int, Agent] = {}

@@ -110,7 +110,7 @@ class UmadServer(SeqpacketServer):
             self.router.join(file)
             self.on_change()
         if message:
-            with contextlib.suppress(OSError):  # the program has closed it, which the file's first read will show
+            with contextlib.suppress(OSError):  # the program has closed it; the file's first read will notice
                 sock.send(reply(error, value), socket.MSG_DONTWAIT)
         if file is None:
             sock.close()

@@ -318,6 +318,6 @@ def _on_wire(config: SmConfig) -> SmConfig:
 
 
 def port_timeout_ms(config: SmConfig) -> int:
-    """Return the time for which the driver waits for an answer. It is a little shorter than the manager's timeout,
-    because the manager's retry has the same TransactionID."""
+    """Return the time for which the driver waits for an answer. It is a little shorter than the manager's timeout: the
+    manager's retry has the same TransactionID, which must be free by then."""
     return max(1, config.timeout_ps * 9 // 10**10)

@@ -134,8 +134,8 @@ struct interface {
     struct neighbour **by_mac, **by_qpn;
     unsigned neighbours;
     struct group *groups, *broadcast;
-    /* Connected mode. Position n of the send queue uses buffer place[n % BUFFERS]. A message of a connection keeps
-     * its buffer, and a spare buffer takes the position. */
+    /* Connected mode. Position n of the send queue uses buffer place[n % BUFFERS]. A message over a connection keeps
+     * its buffer, and a spare buffer takes its place in the send queue. */
     uint32_t listener;               /* number of rdma_cm + 1; 0: none */
     struct ibv_srq *srq;
     uint8_t *connected_receives, *connected_headers;

@@ -261,7 +261,7 @@ def fill(fl, li, ro):
         c = li.heap[0]
         if li.open[c] > 0:
             level = level_of(li, c)
-            if level > li.level[c] * (1 + 1e-12):  # levels only rise when flows of other channels are fixed
+            if level > li.level[c] * (1 + 1e-12):  # fixing the flows of other channels can only raise a level
                 li.level[c] = level
                 sink(li, 0, n)
                 continue

@@ -52,7 +52,7 @@ class Request:
 
 
 class Links(Protocol):
-    """Reliable connections to every other rank. :meth:`poll` returns completions."""
+    """Interface of the reliable connections to all other ranks. :meth:`poll` returns completions."""
 
     rank: int
     size: int

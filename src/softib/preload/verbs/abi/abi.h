@@ -186,7 +186,7 @@ struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offse
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
 /* Free the handle of a region, without the region. */
 void va_forget_mr(struct ibv_mr *mr);
-/* Wait until no copy uses a key's memory, and free its entry. */
+/* Wait until no copy uses the key's memory, and free the key's entry. */
 void va_free_key(struct softib_key *k);
 struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd);
 struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);

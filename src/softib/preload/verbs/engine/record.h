@@ -56,7 +56,7 @@ struct softib_record_event {
     uint16_t type;              /* SOFTIB_EVENT_* */
 };
 
-/* True if this process records its calls; set when the process joins the fabric. */
+/* Whether this process records its calls. Set when the process joins the fabric. */
 extern bool ve_recording;
 void ve_record_begin(void);
 /* Called in a forked child: record to new files. */

@@ -30,8 +30,8 @@ TO_TARGET = 1
 
 
 class TargetQueue:
-    """A queue on a connection that a host requested. Raises :class:`PeerError` if the connection fails. ``ended`` is
-    called in the queue's thread when the queue has ended."""
+    """A queue of the target, on a connection that a host has requested. Raises :class:`PeerError` if the connection
+    fails. ``ended`` is called in the queue's thread when the queue has ended."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define NODES 1024
-#define POLICY_OF_ADDRESS 2 /* MPOL_F_ADDR (set_mempolicy(2)); <numaif.h> is not everywhere */
+#define POLICY_OF_ADDRESS 2 /* MPOL_F_ADDR (set_mempolicy(2)); <numaif.h> is not installed everywhere */
 
 /* -- NUMA policies -- */
 

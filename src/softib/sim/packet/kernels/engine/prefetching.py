@@ -1,8 +1,8 @@
-"""Prefetching of memory for later events: in a large network, each event accesses a dozen rows that are in no cache. A
-row must be fetched before it can name further rows, so there are six steps with some time between them. They fetch: the
-rows that the event names; the rows that its packet or port refers to; the output port, or the queue or message whose
-turn it is; the queue that a packet may have to wait in, or the packet that is sent next; the port through which that
-packet entered; and the port that gets credits for it. The events of a bucket are sorted, so each step works a few
+"""Prefetching of memory for later events: in a large network, each event accesses a dozen rows that no cache contains.
+A row must be fetched before it can name further rows, so there are six steps with some time between them. They fetch:
+the rows that the event names; the rows that its packet or port refers to; the output port, or the queue or message
+whose turn it is; the queue that a packet may have to wait in, or the packet that is sent next; the port through which
+that packet entered; and the port that gets credits for it. The events of a bucket are sorted, so each step works a few
 events ahead in that order (:func:`fetch_due`). If buckets hold few events, the first two steps work on the next two
 buckets (:func:`scout`). Prefetching never changes a result.
 """
