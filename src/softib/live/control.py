@@ -198,12 +198,12 @@ class Attached(Result):
 
     @property
     def view(self) -> Path:
-        """Folder of the files that the program sees as ``/sys`` and ``/dev``."""
+        """Return the folder of the files that the program sees as ``/sys`` and ``/dev``."""
         return Path(self.env["SOFTIB_VIEW"])
 
     @property
     def addresses(self) -> list[str]:
-        """IP addresses of the node."""
+        """Return the IP addresses of the node."""
         return self.env["SOFTIB_ADDRESSES"].split()
 
 

@@ -184,7 +184,7 @@ class Daemon:
 
     @property
     def ready(self) -> bool:
-        """Whether the subnet is up, or this daemon has no manager to bring it up."""
+        """Return whether the subnet is up, or this daemon has no manager to bring it up."""
         return self.manager is None or self.manager.ready
 
     def run(self, on_step: Callable[[Daemon], None] = lambda daemon: None) -> None:

@@ -89,22 +89,22 @@ class Instance:
 
     @property
     def control(self) -> Path:
-        """The daemon's control socket."""
+        """Return the path of the daemon's control socket."""
         return self.folder / "control"
 
     @property
     def shared_fabric(self) -> Path:
-        """The fabric's arrays in one shared mapping."""
+        """Return the path of the file with the fabric's arrays."""
         return self.folder / "shared_fabric"
 
     @property
     def traffic(self) -> Path:
-        """Return the traffic of applications, by cell."""
+        """Return the path of the file that counts the traffic of applications."""
         return self.folder / "traffic"
 
     @property
     def log(self) -> Path:
-        """The output of a detached daemon."""
+        """Return the path of the file with the output of a detached daemon."""
         return self.folder / "log"
 
     def held(self) -> bool:

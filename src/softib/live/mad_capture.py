@@ -50,13 +50,13 @@ class MadCapture:
         self._file = PcapFile(self.path)
 
     def batch(self, sent: MadBatch, port: int, answers: MadBatch) -> None:
-        """Record the MADs that a manager, or a device (traps), sent from ``port``, and the devices' answers."""
+        """Record the MADs that ``port`` sent (for a manager, or as traps of a device), and the devices' answers."""
         self._send(sent, port, sent.payload)
         self._write_answers(answers, port)
 
     def exchange(self, port: int, sent: MadBatch, replies: MadBatch) -> None:
-        """Record the MADs that a program on ``port`` sent, and the MADs that come back to it. A request that comes back
-        as timed out is not recorded a second time, since no cable carried it."""
+        """Record the MADs that a program on ``port`` sent, and the MADs that come back to it. A request that is
+        returned as timed out is not recorded a second time, because no cable carried it back."""
         message = self.message()
         self._send(sent, port, {0: message} if message else None)
         self._write_answers(replies[replies.status == SendStatus.OK], port)

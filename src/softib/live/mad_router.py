@@ -195,15 +195,15 @@ class MadRouter:
                 self._remember(mad, requests[i : i + 1], sender, target)
 
     def _remember(self, handed: np.ndarray, request: MadBatch, sender: Station, target: Station) -> None:
-        """Record that the station ``target`` has received a request, for which its sender waits. If the MAD is an
-        answer, end the record."""
+        """Record that station ``target`` has received a request whose sender waits for the answer. If the MAD is an
+        answer, remove the record of its request."""
         if is_response(handed):
             self.waiting.answered(handed)
         elif getattr(sender, "waits_forever", False) and handed[METHOD_AT] != Method.SEND:
             self.waiting.keep(request, sender, target.number, clock_ps())
 
     def _give_back_all(self, requests: Iterable[Forwarded]) -> None:
-        """Give unanswered requests back to their senders."""
+        """Return unanswered requests to their senders."""
         for forwarded in requests:
             forwarded.request.status[:] = SendStatus.TIMEOUT
             self.bounced += 1
@@ -277,8 +277,8 @@ class MadRouter:
     # -- time, as a peer of the event loop --
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until a request expires, a trap is repeated, or a device samples (infinite:
-        none)."""
+        """Return the seconds until a request expires, a trap is repeated, or a device samples (infinite: none of
+        these)."""
         if self.plane.tables.notice_count[0]:
             return 0.0
         due = [
@@ -287,7 +287,7 @@ class MadRouter:
         return max(0.0, (min(due) - now_ps) / 1e12) if due else math.inf
 
     def tick(self, now_ps: int) -> None:
-        """Give back requests that programs did not answer in time, send due traps, and let devices sample."""
+        """Return requests that programs did not answer in time, send due traps, and let devices sample."""
         self._give_back_all(self.waiting.take_expired(now_ps))
         self.traps(now_ps)
         if self.plane.tables.samplers[0, 0]:

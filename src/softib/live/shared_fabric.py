@@ -68,7 +68,7 @@ class SharedFabric:
 
     @property
     def epoch(self) -> int:
-        """Number of changes of the configuration so far."""
+        """Return the number of changes of the configuration so far."""
         return int(self.header["epoch"])
 
     @epoch.setter

@@ -140,7 +140,7 @@ class Batch:
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """Key of the exchange in the journal."""
+        """Return the batch's key in the journal."""
         return self.round, self.test, self.part
 
 

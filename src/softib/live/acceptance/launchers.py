@@ -43,12 +43,12 @@ class Program:
 
     @property
     def code(self) -> int | None:
-        """The exit code; None while the process runs, 127 if it could not be started."""
+        """Return the exit code; None while the process runs, 127 if it could not be started."""
         return 127 if self.process is None else self.process.poll()
 
     @property
     def output(self) -> str:
-        """The output so far."""
+        """Return the output so far."""
         self._file.seek(0)
         return self.missing or self._file.read().decode("utf-8", "replace")
 

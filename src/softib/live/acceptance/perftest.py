@@ -41,7 +41,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The program, for example ``ib_write_bw``."""
+        """Return the name of the program, for example ``ib_write_bw``."""
         return f"ib_{self.program}_{'lat' if self.latency else 'bw'}"
 
 

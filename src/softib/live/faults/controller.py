@@ -42,8 +42,8 @@ AMOUNTS: dict[str, tuple[str, Callable[[LinkFaults, int, float, int], None]]] = 
     "weak-laser": ("db", LinkFaults.fade),
     "flow-control": ("share", LinkFaults.leave_out),
 }
-"""Kinds of fault whose only parameter is a number (0 removes the fault) → the option with that number, and the function
-that injects the fault."""
+"""Kinds of fault whose only parameter is a number (0 removes the fault): for each, the option with the number, and the
+function that injects the fault."""
 TRAINING_PS = PS
 """Time for which a link polls and trains before it is up again: 1 s, so that observers can see it down."""
 

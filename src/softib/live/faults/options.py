@@ -148,7 +148,7 @@ KINDS: dict[str, LiveFault] = {
     "list": LiveFault("lists the faults of the fabric", place=""),
     "clear": LiveFault("clears all faults of a link or a switch, or of the whole fabric", place="a port or a node"),
 }
-"""Name of a kind, as ``softib fault`` and the control socket spell it → the kind."""
+"""All kinds of fault by name, as in ``softib fault`` and on the control socket."""
 
 
 def rate_option(kind: str) -> str | None:

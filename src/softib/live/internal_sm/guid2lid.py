@@ -108,8 +108,8 @@ def _replace(path: Path, lines: Iterable[str], mode: int = 0o600) -> None:
 
 
 def read_lids(path: Path) -> Lids:
-    """Return PortGUID → LIDs; empty if there is no file. A line that does not have this form, or
-    that claims LIDs of an earlier line, is ignored; the port then gets another LID."""
+    """Return the LIDs by PortGUID; empty if there is no file. A line that does not have this form, or that claims LIDs
+    of an earlier line, is ignored; the port then gets another LID."""
     lids: Lids = {}
     taken = bytearray(LID_UCAST_MAX + 1)
     for line in _lines(path):

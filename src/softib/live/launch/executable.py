@@ -46,7 +46,7 @@ class Executable:
 
     @property
     def kind(self) -> str:
-        """The kind of processor, for example ``32-bit ARM``."""
+        """Return the kind of processor, for example ``32-bit ARM``."""
         return f"{self.bits}-bit {MACHINES.get(self.machine, f'machine {self.machine}')}"
 
     @property

@@ -46,12 +46,12 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether the address means "this host" (any, or loopback)."""
+        """Return whether the address means "this host" (any, or loopback)."""
         return self.host is None or self.host == LOOPBACK
 
     @property
     def is_multicast(self) -> bool:
-        """Whether it is a multicast address."""
+        """Return whether it is a multicast address."""
         return self.host[0] == 0xFF if isinstance(self.host, bytes) else self.host is not None and self.host >> 28 == 14
 
     def octets(self, port: int | None = None) -> bytes:

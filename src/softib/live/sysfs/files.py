@@ -119,7 +119,7 @@ DEVICE_FILES: dict[str, Text] = {
     "hca_type": lambda f, n: f"MT{int(f.device_id[n])}",
     "board_id": lambda f, n: PSID_TEXT,
 }
-"""File of a device → function that returns its line for a node's row."""
+"""For each file of a device, the function that returns its line for a node's row."""
 
 COUNTER_FILES = (
     ("symbol_error", "symbol_error_counter", 16),
@@ -160,8 +160,8 @@ PORT_FILES: dict[str, Text] = {
     "hw_counters/lifespan": lambda f, port: LIFESPAN_MS,
     **{f"counters/{name}": _counter(column, bits) for name, column, bits in COUNTER_FILES},
 }
-"""File of a port → function that returns its line for a port's row. :func:`table_files` returns those of ``gids`` and
-``pkeys``."""
+"""For each file of a port, the function that returns its line for a port's row. :func:`table_files` returns those of
+``gids`` and ``pkeys``."""
 
 
 ETHERNET_FILES: dict[str, Text] = {

@@ -107,7 +107,7 @@ def _memory(numa: int) -> str:
 
 
 def numa_files() -> dict[str, Callable[[], str | bytes]]:
-    """Return the files of the NUMA nodes of a modelled machine: path below ``/`` → content."""
+    """Return the contents of a modelled machine's NUMA node files, by path below ``/``."""
     nodes = list(range(SOCKETS))
     files: dict[str, Callable[[], str | bytes]] = {}
     with_cpus = [n for n in nodes if processors(n)]

@@ -91,12 +91,12 @@ class Function:
 
     @property
     def name(self) -> str:
-        """The address: domain, bus, device and function."""
+        """Return the address: domain, bus, device and function."""
         return os.path.basename(self.folder)
 
     @property
     def modalias(self) -> str:
-        """The line by which a kernel finds a driver."""
+        """Return the modalias, with which a kernel finds a driver."""
         vendor, device = self.part
         sub = self.part if self.buses is None else (0, 0)
         ids = f"v{vendor:08X}d{device:08X}sv{sub[0]:08X}sd{sub[1]:08X}"
@@ -104,7 +104,7 @@ class Function:
 
     @property
     def config(self) -> bytes:
-        """The 256 bytes of configuration space: the header and the PCI Express capability."""
+        """Return the 256 bytes of configuration space: the header and the PCI Express capability."""
         kind = self.kind
         header = struct.pack("<HHHHB", *self.part, 0x0006, 0x0010, self.revision)
         header += struct.pack("<BBBBBBB", kind & 0xFF, kind >> 8 & 0xFF, kind >> 16, 16, 0, self.buses is not None, 0)
@@ -206,7 +206,7 @@ def _bridge(folder: str, numa: int, port: int, slot: tuple[int, int], buses: tup
 
 
 def _buses(functions: list[Function]) -> dict[str, str]:
-    """Return bus (``0000:11``) → its directory below ``/``."""
+    """Return the directory of each bus below ``/``, by the bus (``0000:11``)."""
     buses = {}
     for one in functions:
         if one.port == ROOT:
@@ -220,7 +220,7 @@ def _buses(functions: list[Function]) -> dict[str, str]:
 
 
 def pci_files(functions: list[Function]) -> dict[str, Callable[[], str | bytes]]:
-    """Return the files of functions: path below ``/`` → content."""
+    """Return the contents of the functions' files, by path below ``/``."""
     texts = {f"{one.folder}/{name}": text for one in functions for name, text in one.files().items()}
     numa = {os.path.dirname(one.folder): one.numa for one in functions}
     for folder in _buses(functions).values():
@@ -230,7 +230,7 @@ def pci_files(functions: list[Function]) -> dict[str, Callable[[], str | bytes]]
 
 
 def pci_links(functions: list[Function]) -> dict[str, str]:
-    """Return the links to functions and buses: path below ``/`` → target."""
+    """Return the targets of the links to functions and buses, by path below ``/``."""
     links = {}
     for one in functions:
         up = "../" * one.folder.count("/")
@@ -242,7 +242,7 @@ def pci_links(functions: list[Function]) -> dict[str, str]:
 
 
 def machine_links() -> dict[str, str]:
-    """Return links to the devices and buses of the machine itself, which stay visible."""
+    """Return links to the devices and buses of the real machine, which stay visible."""
     links: dict[str, str] = {}
     for folder in (BUS, CLASS):
         with contextlib.suppress(OSError):

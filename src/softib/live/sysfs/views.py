@@ -45,8 +45,8 @@ class Device:
 
     @property
     def folder(self) -> str:
-        """The adapter's directory below the view's folder. As in every kernel, ``/sys/class/infiniband`` has a link to
-        it."""
+        """Return the adapter's directory below the view's folder. As in every kernel, ``/sys/class/infiniband`` has a
+        link to it."""
         return f"{self.pci}/infiniband/{self.name}"
 
 

@@ -107,7 +107,7 @@ class UmadFile:
         self.queue = SendQueue(sock, selector, QUEUE_LIMIT)
         self.pending: dict[int, PendingRequest] = {}
         self.announced = 0
-        """RMPP messages that were announced and have not arrived yet."""
+        """Number of RMPP messages that were announced but have not arrived yet."""
         self.answered: list[int] | None = None
         """While this file's requests are handled: the TIDs of requests that were answered at once."""
         self._out = np.zeros((BATCH, MESSAGE_SIZE), np.uint8)
@@ -116,13 +116,13 @@ class UmadFile:
 
     @property
     def closed(self) -> bool:
-        """Whether the program has closed the file or no longer exists."""
+        """Return whether the program has closed the file or no longer exists."""
         return self.hung_up or self.queue.broken
 
     # -- as a station --
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Return whether this is an awaited answer, or a MAD for which an agent registered."""
+        """Return whether the MAD is an answer to a pending request, or an unsolicited MAD for a registered agent."""
         if _answers(mad):
             return tid_of(mad) in self.pending
         return self.table.taker(mad) is not None
@@ -219,7 +219,8 @@ def _answers(mad: np.ndarray) -> bool:
 
 
 class IssmFile:
-    """An open issm device: while it is open, its port has IsSM set. It receives no MADs, unlike a umad file."""
+    """An open issm device. Its port has IsSM set as long as the device is open. Unlike a umad file, it receives no
+    MADs."""
 
     issm = True
     queue: tuple[()] = ()

@@ -66,7 +66,7 @@ class UmadServer(SeqpacketServer):
 
     @property
     def payload(self) -> RmppPayload | None:
-        """The whole RMPP message that is being handled."""
+        """Return the whole RMPP message that is being handled."""
         return self.requests.ancillary.payload
 
     def message(self) -> bytes | None:

@@ -52,8 +52,8 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """Kernels compiled into the transport (kernel of the transport → replacement), and the columns
-    of ``State.cc`` and ``Net.cc`` that these replacements use."""
+    """Compiled replacements of transport kernels, by the kernel that each replaces, and the columns of ``State.cc`` and
+    ``Net.cc`` that these replacements use."""
 
     name: str
     flow: Rows
