@@ -85,7 +85,7 @@ class ControlServer(UnixServer):
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             request = json.loads(line)
-            json.dumps(request, ensure_ascii=False).encode()  # raises an error for half of a surrogate pair
+            json.dumps(request, ensure_ascii=False).encode()  # raises an error for an unpaired surrogate
             operation = self.operations[request["op"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}

@@ -140,7 +140,7 @@ class Daemon:
         """Create the parts, and register the closing of each with ``closing``."""
         settings, instance = self.settings, self.instance
         fabric.name = instance.name
-        power_on(fabric, keep_lids=True)  # before sharing: reads of unwritten pages of shared memory allocate
+        power_on(fabric, keep_lids=True)  # before sharing: reading unwritten shared pages allocates them
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         closing(self.shared.close)
         self.fabric = self.shared.fabric

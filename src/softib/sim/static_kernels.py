@@ -262,7 +262,7 @@ def step_of(first, to, left, step, ready):
 @kernel
 def busiest_share(first, channel, link, order, bounds, octets, ps_per_byte, loads, took):
     """Set ``took[i]`` to the time in ps that the busiest link of message i's path needs for the ``octets`` of all
-    messages of its step, if that is more than its present value. Messages of step k are ``order[bounds[k]:bounds[k +
+    messages of its step, unless ``took[i]`` is already larger. Messages of step k are ``order[bounds[k]:bounds[k +
     1]]``; ``loads`` must be zeros by link, and is reset to zeros."""
     for k in range(len(bounds) - 1):
         for r in range(bounds[k], bounds[k + 1]):

@@ -33,7 +33,7 @@ class Timing:
     * ``request_ps``: from its start until a READ's data begins to leave (0 for all others).
     * ``forth_ps``: from the departure of its last byte at the link's rate to the arrival in memory, the sum of all
       delays except queues.
-    * ``answer_ps``: from the arrival until the sender's completion (negative if that is earlier).
+    * ``answer_ps``: from the arrival until the sender's completion (negative if the completion is earlier).
     * ``ramp_ps``: the part of ``forth_ps`` by which packets are slower than the link until the adapter fetches at its
       full rate.
     * ``memory_ps``: the part of ``forth_ps`` for the last packet into memory.

@@ -19,7 +19,7 @@ QUEUE_S = 0.25
 sender waits for a processor. It is short compared with a round, because with adaptive routing flows that share links
 take turns in periods of this length."""
 STARTS_S = 90.0
-"""Seconds after the start of the programs at which the readings begin even if not all programs send."""
+"""Maximum wait in seconds from the start of the programs: then the readings begin, even if not all programs send."""
 LOOK_S = 0.5
 """Seconds between two checks whether all programs send."""
 

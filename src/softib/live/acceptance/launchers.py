@@ -1,4 +1,4 @@
-"""Launchers of programs on hosts: on a node of a running fabric, with ssh, or with srun inside an
+"""Launchers, which start programs on hosts: on the nodes of a running fabric, through ssh, or through srun inside an
 allocation."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Receives the datagrams of one client, and sends the answers of the fabric's agents, in one compiled call. A datagram
-has 288 bytes.
+"""Kernels that receive the datagrams of one client, and send the answers of the fabric's agents, in one compiled call.
+A datagram has 288 bytes.
 
 The layout is :data:`softib.live.ibsim.wire.FRAME`; only this file reads and writes it for kernels.
 """

@@ -1,5 +1,5 @@
-"""Ends the programs of ``softib run`` after their fabric has ended, because some programs (OpenSM) would wait for the
-fabric forever. It also removes folders left by programs under the stock preload library.
+"""The watchdog that ends the programs of ``softib run`` after their fabric has ended, because some programs (OpenSM)
+would wait for the fabric forever. It also removes folders left by programs under the stock preload library.
 
 Run as a program (``python -m``, which ``softib-wait`` becomes), it ends the processes with the given numbers.
 

@@ -67,7 +67,7 @@ class Check(Result):
 
 @dataclass(frozen=True)
 class Machine(Result):
-    """The features of a machine that are available, and those that are missing."""
+    """The available and the missing features of a machine."""
 
     checks: list[Check]
 

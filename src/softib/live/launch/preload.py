@@ -1,5 +1,5 @@
-"""Runs programs under a preload library (softib's or the stock one): finds the library, makes the environment, and
-removes the files that programs leave."""
+"""Execution of programs under a preload library (softib's or the stock one): finding the library, building the
+environment, and removing files that programs leave."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def find_program(name: str) -> str:
 
 def run_attached(program: str, command: Sequence[str], env: dict[str, str], options: LaunchOptions = PLAIN) -> int:
     """Run ``program`` with the arguments ``command`` in this directory with ``env`` and softib's libraries, or the
-    stock one; returns its exit code (128 + signal).
+    stock one; return its exit code (128 + N if signal N ended it).
 
     The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it
     at exit. Folders that killed programs left are removed here, and programs under it that wait for

@@ -149,7 +149,7 @@ def _needs(program: Path, libraries: re.Pattern[bytes]) -> bool:
 
 
 class HcaTraffic:
-    """Counts the data that the ports of a node move between :meth:`begin` and :meth:`end`. ``moved`` returns the bytes
+    """Counter of the data that a node's ports move between :meth:`begin` and :meth:`end`. ``moved`` returns the bytes
     moved by verbs, and the bytes of these that are IP. MADs are not counted."""
 
     def __init__(self, moved: Callable[[], tuple[int, int]]):

@@ -134,7 +134,8 @@ class RdmaCmStation:
 
 
 class RdmaCmServer(SeqpacketServer):
-    """Listens in ``folder`` (``rdma_cm``). :meth:`tick` must be called when :meth:`wait_s` is over."""
+    """Server on the socket ``rdma_cm`` in ``folder``. :meth:`tick` must be called after the time that :meth:`wait_s`
+    returns."""
 
     def __init__(
         self,

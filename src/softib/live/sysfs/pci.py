@@ -166,7 +166,7 @@ def _endpoint_folder(profile: NodeProfile, group: int, number: int) -> str:
 
 
 def adapter_folder(profile: NodeProfile | None, slot: int) -> str:
-    """Return the directory, below ``/``, of the adapter that is number ``slot`` of its host."""
+    """Return the directory, below ``/``, of a host's adapter number ``slot``."""
     return _endpoint_folder(profile or ADAPTERS_ONLY, slot, 0)
 
 

@@ -1,4 +1,4 @@
-"""Handles MADs that programs write to their umad devices: answers them, forwards them, or keeps them until they time
+"""Handling of the MADs that programs write to their umad devices: they are answered, forwarded, or kept until they time
 out.
 
 Most of the work never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers
@@ -38,8 +38,8 @@ NOTHING = Ancillary()
 
 
 class UmadRequests:
-    """Reads the open ``files`` (by number) and keeps the timers of requests. :meth:`tick` must be
-    called when :meth:`wait_s` is over. ``ancillary``: further data of the message that is being handled.
+    """Reads the open ``files`` (by number) and keeps the timers of requests. :meth:`tick` must be called after the time
+    that :meth:`wait_s` returns. ``ancillary``: further data of the message that is being handled.
     """
 
     def __init__(self, router: MadRouter, files: Mapping[int, object]):

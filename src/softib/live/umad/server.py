@@ -43,8 +43,8 @@ FIRST_NUMBER, LAST_NUMBER = 0x8000, 0xFFFE
 
 
 class UmadServer(SeqpacketServer):
-    """Listens in ``folder`` (``umad``; the views' trees are below ``hosts``). :meth:`tick` must be
-    called when :meth:`wait_s` is over."""
+    """Server on the socket ``umad`` in ``folder``; the views' trees are below ``hosts``. :meth:`tick` must be called
+    after the time that :meth:`wait_s` returns."""
 
     def __init__(
         self,

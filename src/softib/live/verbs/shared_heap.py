@@ -33,8 +33,8 @@ HEADER = CHeader("verbs/memory/heap/shared.h", "SOFTIB_VERBS_")
 types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBq"
 PROCESS_AT = 48
-"""In an entry of the table of numbers, the bits from this one on are the process, and the lower bits are the offset of
-the object (``memory/heap/number_table.h``)."""
+"""Position of the process number in an entry of the table of numbers; the lower bits are the offset of the object
+(``memory/heap/number_table.h``)."""
 TABLES = {
     "process": ("PROCESSES", "softib_process"),
     "member": ("MEMBERS", "softib_member"),

@@ -227,8 +227,8 @@ def expected_ps(fl, li, tr, i):
 @kernel
 def may_wait(fl, ro, tr, ck, before, expected):
     """Return the time in ps for which the last rates may be kept without a new computation. It is 0 for up to ``exact``
-    flows. Otherwise it is a small part of the time of the fastest message concerned. These are the messages that
-    begin (``expected``) and, in each flow of the round from row ``before`` on, the message that ends next."""
+    flows. Otherwise it is a small part of the time of the fastest message concerned. These are the messages that begin
+    (duration ``expected``) and the next message to end in each flow that is in the round from row ``before`` on."""
     if ro.size.sending <= ck.clock.exact:
         return 0
     for k in range(before, ro.size.members):

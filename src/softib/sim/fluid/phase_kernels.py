@@ -45,10 +45,10 @@ Hosts = table("Hosts", "port lid switch switch_of rate_of link_ps gbps")
 delay (``link_ps``) and rate (``gbps``) of its link."""
 
 Paths = table("Paths", "forth back channels delay_ps info")
-"""``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. Path of
-host i's message of the m-th shift: ``forth[m, i]``, of its acknowledgement: ``back[m, i]``; if
-these are empty, the path of switch s to host b is s × hosts + b. ``info[0]``: largest number of hops of a path;
-``info[1]``: number of paths."""
+"""``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. ``forth[m, i]`` is the row of
+the path of host i's message in the m-th shift, ``back[m, i]`` that of its acknowledgement. If these are empty, the path
+from switch s to host b is in row s × hosts + b. ``info[0]``: largest number of hops of a path; ``info[1]``: number of
+paths."""
 
 Phases = table("Phases", "shifts tail_ps took_ps most unsure loads delay_ps")
 """By phase: ``shifts`` (its k), ``took_ps`` (its duration), ``most`` (largest number of flows on a channel), and

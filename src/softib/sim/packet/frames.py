@@ -263,8 +263,8 @@ def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
 
 
 def write_capture(log: PacketLog, fabric: Fabric, ports: Sequence[int], path: str | os.PathLike[str]) -> int:
-    """Write the frames that ``ports`` sent and received as pcapng, with time 0 in 1970; return their
-    number. Raises :class:`InputError` if the file cannot be written."""
+    """Write the frames that ``ports`` sent and received to a pcapng file, in which virtual time 0 is the start of 1970;
+    return their number. Raises :class:`InputError` if the file cannot be written."""
     seen = tap(log, ports)
 
     def write(part: Path) -> None:

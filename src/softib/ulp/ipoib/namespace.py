@@ -1,9 +1,9 @@
 """A network namespace for TAP devices: a child process creates it and passes its descriptors back; a program enters it
 before it starts.
 
-Without root the namespace belongs to a user namespace in which the user keeps the same ID and may configure the
-network (ambient capabilities). Sources: network_namespaces(7), user_namespaces(7),
-capabilities(7), netdevice(7), Linux' Documentation/networking/tuntap.rst.
+For users other than root, the namespace belongs to a new user namespace, in which the user keeps the same ID and may
+configure the network (ambient capabilities). Sources: network_namespaces(7), user_namespaces(7), capabilities(7),
+netdevice(7), Linux' Documentation/networking/tuntap.rst.
 """
 
 from __future__ import annotations

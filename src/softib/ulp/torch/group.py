@@ -79,7 +79,7 @@ def _flats(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], Callabl
 
 
 class SoftibWork(dist.Work):
-    """A running operation. (torch also provides a wrapper around a future, but it swallows the error.)"""
+    """The handle of a running operation. (torch also provides a wrapper around a future, but it swallows the error.)"""
 
     def __init__(self, task: Task):
         super().__init__()

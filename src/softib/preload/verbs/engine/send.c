@@ -1,4 +1,4 @@
-/* The send side: requests are executed in order; the first that must wait delays later ones. */
+/* The send side: requests are executed in order; a request that must wait delays all later ones. */
 #include "send.h"
 #include "completion/complete.h"
 #include "completion/events.h"

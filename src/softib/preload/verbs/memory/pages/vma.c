@@ -1,5 +1,5 @@
-/* Reads /proc/self/maps as a whole, because other threads may map and unmap meanwhile, and without
- * malloc, because a forked child cannot rely on it. */
+/* Reader of /proc/self/maps. It reads the whole file first, because other threads may map and unmap meanwhile, and does
+ * not use malloc, which may be unusable in a forked child. */
 #include "vma.h"
 #include "mmap_calls.h"
 

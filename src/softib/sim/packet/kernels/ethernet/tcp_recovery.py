@@ -1,6 +1,5 @@
 """Losses of TCP (RFC 6675, 8985). ``State.segment`` has a value for each segment, beginning with
-the first that is not acknowledged: the time when it was last sent, or that it is lost, or that it
-was acknowledged selectively.
+the first that is not acknowledged: the time when it was last sent, LOST, or SACKED (acknowledged selectively).
 
 * Segments in the network are those that were sent and are neither lost nor acknowledged selectively (RFC 6675, pipe).
 * A segment that was sent before one that arrived is lost: at once if three arrived or during a
