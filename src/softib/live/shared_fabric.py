@@ -61,7 +61,7 @@ def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
 
 class SharedFabric:
     """A mapped fabric. ``fabric`` has its arrays; only the daemon may write ``epoch``.
-    ``files`` are read-only descriptors of both files in the daemon, and empty in other processes."""
+    ``files``: in the daemon, read-only descriptors of both files; in other processes, empty."""
 
     def __init__(self, fabric: Fabric, header: np.ndarray, files: tuple[int, ...] = ()):
         self.fabric, self.header, self.files = fabric, header, files

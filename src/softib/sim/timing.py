@@ -37,7 +37,8 @@ class Timing:
     * ``ramp_ps``: the part of ``forth_ps`` by which packets are slower than the link until the adapter fetches at its
       full rate.
     * ``memory_ps``: the part of ``forth_ps`` for the last packet into memory.
-    * ``behind_ps``: ``memory_ps`` of a last packet that follows another packet, at the full rate.
+    * ``behind_ps``: the same as ``memory_ps`` if the last packet follows another packet, and so is written at the full
+    *   rate.
     * ``lead_ps``: from its start until its first byte, or a READ's request, leaves the adapter.
     * ``ramped`` bool: the message ends before the ramp does.
     """

@@ -19,7 +19,7 @@ QUEUE_S = 0.25
 sender waits for a processor. It is short compared with a round, because with adaptive routing flows that share links
 take turns in periods of this length."""
 STARTS_S = 90.0
-"""Maximum wait in seconds from the start of the programs: then the readings begin, even if not all programs send."""
+"""Time limit in seconds for all programs to send; the readings begin after it, even if some programs do not send."""
 LOOK_S = 0.5
 """Seconds between two checks whether all programs send."""
 

@@ -150,7 +150,7 @@ def frames_of(batch: MadBatch) -> np.ndarray:
 
 
 HEADER_FIELDS, VECTOR_FIELDS = 8, 2
-"""``struct mmsghdr`` and ``struct iovec`` of 64-bit Linux (recvmmsg(2)) as 8-byte numbers."""
+"""Number of 8-byte words in ``struct mmsghdr`` and in ``struct iovec`` of 64-bit Linux (recvmmsg(2))."""
 
 IbsimBuffers: Any = table(
     "IbsimBuffers",

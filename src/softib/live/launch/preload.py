@@ -219,8 +219,8 @@ def _start(
         end_with_parent()  # the kernel clears it when credentials change, as in a namespace
 
     try:
-        # It inherits this process's descriptors, as under any other command: MPICH's ranks communicate with their
-        # launcher on one.
+        # The child inherits this process's descriptors, as with any other command: MPICH's ranks communicate with their
+        # launcher over one of them.
         return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare, close_fds=False)
     except subprocess.SubprocessError:
         reason = os.read(error_out, 1024).decode(errors="replace") if enter else "its start failed"

@@ -48,7 +48,8 @@ STATE_NAMES = {
     PortState.ACTIVE: "ACTIVE",
 }
 FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
-"""The firmware version that the devices' vendor agent (General Info) reports: softib's version in mlx5's format."""
+"""The firmware version that the vendor agent of devices also reports (General Info): softib's version in mlx5's
+format."""
 PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
 """The PSID that the devices' vendor agent reports."""
 LIFESPAN_MS = "10"

@@ -224,7 +224,7 @@ class Views:
         self.fabric, self.folder, self.profile = fabric, folder, profile
         self.known: dict[str, View] = {}
         self.made: Callable[[View], None] = lambda view: None
-        """Called after the files of a view were made."""
+        """Called with each new view, after its files were created."""
         shutil.rmtree(folder, ignore_errors=True)  # files of a killed daemon
 
     def of_port(self, port: int) -> View:

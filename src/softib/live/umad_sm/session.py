@@ -1,4 +1,5 @@
-"""The work of ``softib sm run``: one manager on one device, once or until it is stopped, or as a dry run."""
+"""Sessions of ``softib sm run``: one manager on one device, which sweeps once, runs until it is stopped, or makes a dry
+run."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ HANDOVER_S = 60.0
 """Maximum time for which ``--once`` waits for a master to hand over."""
 NOBODY_S_KEY = 0x736F667469622121
 """The SM_Key of a dry run. A manager ignores managers with another SM_Key in the election, so a dry run sees the subnet
-as if it had the only manager."""
+as if it were the only manager."""
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ types, constant = HEADER.types, HEADER.constant
 MOVER_OF_IP = b"softib-ipoib"
 LAST_NUMBER = 0xFFFF
 ROUND = 256
-"""A process number is reused after this many other numbers, or after twice the number of programs. The number is not
-larger, because a waiting process checks all numbers in use."""
+"""Process numbers are assigned cyclically from 1 to this number, or to twice the number of programs if that is larger.
+The number is not larger, because a waiting process checks all numbers in use."""
 ROUNDS = 64
 """Number of requests of one program that are handled before the loop serves others."""
 SUBSCRIPTIONS = 256

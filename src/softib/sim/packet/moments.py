@@ -132,7 +132,7 @@ def live(state: Any, times: np.ndarray, events: np.ndarray) -> np.ndarray:
 
 
 CONTENTS = ("stream", "psn", "octets", "dlid", "sl", "vl", "came_in", "kind", "marks", "tail", "entered")
-"""Columns of a packet that are compared."""
+"""The columns of packets that are compared."""
 
 
 def _rows(count: int, *names: str) -> np.ndarray:
@@ -141,7 +141,8 @@ def _rows(count: int, *names: str) -> np.ndarray:
 
 
 def _events(state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return (messages that will be posted, all other events in order with the contents of their packets)."""
+    """Return two arrays: the messages that will be posted, and all other events in order, with the contents of their
+    packets."""
     times, events = pending(state)
     acts = live(state, times, events)
     times, events = times[acts], events[acts]

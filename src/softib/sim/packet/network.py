@@ -40,7 +40,8 @@ __all__ = [
 FOREVER = 31
 """HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
 HEADROOM = 128
-"""Bytes of headers that a link's MTU does not include (IBA chapter 7: MTU + 124 from LRH to ICRC, and VCRC)."""
+"""Maximum size in bytes of a packet's headers, which a link's MTU does not include (IBA chapter 7: MTU + 124 from LRH
+to ICRC, and VCRC)."""
 NO_LIMIT = 255
 MOST_PRIORITY = 7
 """Largest priority of IEEE 802.1Q: three bits."""

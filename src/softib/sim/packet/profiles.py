@@ -114,7 +114,7 @@ _PCIE = re.compile(r"gen([1-6])x(1|2|4|8|16|32)", re.IGNORECASE)
 
 def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
     """Convert ``{"pcie": "gen4x16", "program_ns": 860}`` to fields of a :class:`DeviceProfile`. Raises
-    :class:`UnknownName` for an unknown key, :class:`InputError` for an impossible value."""
+    :class:`UnknownName` for an unknown key, :class:`InputError` for an invalid value."""
     figures: dict[str, float] = {}
     for key, value in given.items():
         if key not in OF_HOSTS:

@@ -174,7 +174,7 @@ class _Shift:
     responses: np.ndarray
 
     def holds(self, a: np.ndarray, b: np.ndarray) -> bool:
-        """Return whether the packets ``b`` equal the packets ``a`` one period later. Rows without a packet are
+        """Return whether the packets ``b`` are the packets ``a``, shifted by one period. Rows without a packet are
         zeros."""
         if not _same(a, b, ("stream", "octets", "dlid", "sl", "vl", "came_in", "kind", "marks")):
             return False
@@ -187,8 +187,8 @@ class _Shift:
 
 
 def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, responses: np.ndarray, by: np.ndarray) -> int:
-    """Return the number of periods until one of the messages that are being sent has only its last packet left; 0 if
-    one of them has just begun."""
+    """Return the number of periods until a message that is being sent has only its last packet left; 0 if such a
+    message has just begun."""
     most = 1 << 40
     begun = np.where(state.qp["service"] == UC, a.tables["unreliable"]["expected"], a.tables["rc"]["acked"])
     ahead = {"current_message": (state.qp, requests, state.qp["next_psn"])}

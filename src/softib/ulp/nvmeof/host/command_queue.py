@@ -183,8 +183,7 @@ class CommandQueue:
             self.sleep(0.1)
 
     def connect(self, host: Host, nqn: str, cntlid: int, kato_ms: int) -> int:
-        """Execute the Connect command; return the number of the controller. Raises
-        :class:`PeerError`."""
+        """Execute the Connect command; return the controller's ID. Raises :class:`PeerError`."""
         data = one(
             CONNECT_DATA, hostid=np.void(host.identity), cntlid=cntlid, subnqn=nqn.encode(), hostnqn=host.nqn.encode()
         )

@@ -49,8 +49,8 @@ PATTERN, FUA, DEALLOCATE = 1, 2, 4
 
 
 def columns_of(depth: int, piece: int, memory: Any, lkey: int, rkey: int) -> Any:
-    """Return the columns of a queue, laid out in ``memory`` (:class:`~softib.ulp.nvmeof.rdma.Memory`), which
-    has :func:`size_of` bytes."""
+    """Return the columns of a queue. They are views of ``memory`` (:class:`~softib.ulp.nvmeof.rdma.Memory`), whose size
+    is :func:`size_of`."""
     data, receives = depth * piece, depth + 1
     at = memory.address
     n, clock = np.zeros(14, np.int64), np.zeros(2, np.int64)

@@ -46,7 +46,7 @@ def output_of(net, state, entity, k):
 
 @inner
 def fetch_named(net, state, event):
-    """First step: the rows that the event ``event`` names."""
+    """First step: fetch the rows that the event ``event`` names."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     prefetch(net.port, entity, 0)
     prefetch(state.port, entity, 0)
@@ -62,8 +62,8 @@ def fetch_named(net, state, event):
 
 @inner
 def fetch_of_packet(net, state, event):
-    """Second step: the rows that the event's packet refers to, and the port that sends on its link; for an event of a
-    port, the queue that had the last turn there."""
+    """Second step: fetch the rows that the event's packet refers to, and the port that sends on its link; for an event
+    of a port, the queue that had the last turn there."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         dlid = np.int64(state.packet[payload].dlid)
@@ -98,8 +98,8 @@ def fetch_message(state, q, at):
 
 @inner
 def fetch_output(net, state, event):
-    """Third step: the output port of the event's packet; for an event of a port, the queue or message that it sends
-    from."""
+    """Third step: fetch the output port of the event's packet; for an event of a port, the queue or message that it
+    sends from."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(net, state, entity, payload)
@@ -130,8 +130,8 @@ def next_packet(net, state, entity):
 
 @inner
 def fetch_queue(net, state, event):
-    """Fourth step: the queue in which the event's packet may have to wait; for an event of a port, the packet that it
-    sends next."""
+    """Fourth step: fetch the queue in which the event's packet may have to wait; for an event of a port, the packet
+    that it sends next."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(net, state, entity, payload)
@@ -148,7 +148,7 @@ def fetch_queue(net, state, event):
 
 @inner
 def fetch_input(net, state, event):
-    """Fifth step: the port through which the next packet entered."""
+    """Fifth step: fetch the port through which the next packet entered."""
     entity = event >> 32
     if event >> 28 & 15 == LOOK and net.port[entity].kind != END_PORT:
         came_in = state.packet[next_packet(net, state, entity)].came_in
@@ -158,7 +158,7 @@ def fetch_input(net, state, event):
 
 @inner
 def fetch_credits(net, state, event):
-    """Sixth step: the port that gets credits when the next packet has left."""
+    """Sixth step: fetch the port that gets credits when the next packet has left."""
     entity = event >> 32
     if event >> 28 & 15 == LOOK and net.port[entity].kind != END_PORT:
         came_in = state.packet[next_packet(net, state, entity)].came_in

@@ -255,7 +255,7 @@ def slow_response(net, state, q):
 
 @inner
 def send_response(net, state, port, vl, row, stream, now):
-    """Send a packet of the response to a READ or atomic."""
+    """Send the next packet of a response to a READ or atomic."""
     q = stream >> 1
     m, psn = state.order[state.rc[q].response], state.rc[q].response_psn
     octets = response_octets(state, q)
