@@ -55,7 +55,7 @@ def judged_by_grid(view: FabricView, structure: Structure, suspects: Suspects) -
 
 
 def _placed(view: FabricView, compared: Joins) -> np.ndarray:
-    """Return whether each cable of the view is between neighbours of the grid."""
+    """Return the cables (rows of the view) that connect neighbours of the grid."""
     rows = view.between_switches
     nodes = zip(view.node_a[rows].tolist(), view.node_b[rows].tolist(), strict=True)
     return np.asarray(rows[[node_pair(*pair) in compared.kept for pair in nodes]])
