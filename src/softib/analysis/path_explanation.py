@@ -164,7 +164,7 @@ class _StatedSl(NamedTuple):
 
     sl: int
     source: str
-    """Where the SL comes from, for people."""
+    """Source of the SL, as text."""
     refused: str = ""
     """Why there is no path record."""
 

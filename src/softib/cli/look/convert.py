@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Wrote(Result):
-    """Number of items in a written file."""
+    """Numbers of nodes and links in a written file."""
 
     switches: int
     cas: int

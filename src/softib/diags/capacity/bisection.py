@@ -122,7 +122,7 @@ class _Searched(NamedTuple):
     exact: bool
     """No narrower cut exists."""
     how: str
-    """The search, for people."""
+    """Description of the search, as text."""
 
 
 def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> _Searched:
