@@ -165,7 +165,8 @@ def signed_rank(differences: np.ndarray) -> float:
 
 def _exact(rank: np.ndarray, plus: float) -> float:
     """Return the probability of :func:`signed_rank` from a count of all assignments of signs, that is, of the sums of
-    all subsets of the ranks. ``rank`` has doubled ranks, so that those of ties are whole numbers."""
+    all subsets of the ranks. Ranks are doubled in this count, so that those of ties are whole numbers. ``plus``: sum of
+    the ranks of positive differences."""
     twice = np.rint(2 * rank).astype(np.int64)
     counts = np.zeros(int(twice.sum()) + 1)
     counts[0] = 1.0

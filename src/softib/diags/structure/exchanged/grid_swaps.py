@@ -28,8 +28,8 @@ paired."""
 
 def judged_by_grid(view: FabricView, structure: Structure, suspects: Suspects) -> Suspects:
     """Return ``suspects`` with corrected swaps. If some cables have no place in the grid, swaps of two cables that both
-    have a place are removed. Swaps that move two cables to their places are added. If the fabric is not a grid, or
-    names do not contain the coordinates, ``suspects`` is unchanged.
+    have a place are removed, as are other suspicions against cables with a place. Swaps that move two cables to their
+    places are added. If the fabric is not a grid, or names do not contain the coordinates, ``suspects`` is unchanged.
     """
     shape = structure.shape
     if not shape.forms or structure.labels.by_ports:
