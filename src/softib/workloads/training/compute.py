@@ -41,7 +41,7 @@ class Passes:
         return Passes(self.forward + other.forward, self.backward + other.backward)
 
     def times(self, forward: float, backward: float | None = None) -> Passes:
-        """Return the passes with the times multiplied by ``forward`` and ``backward``."""
+        """Return the passes with the times multiplied by ``forward`` and ``backward`` (default: ``forward``)."""
         return Passes(self.forward * forward, self.backward * (forward if backward is None else backward))
 
 
