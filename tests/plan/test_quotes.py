@@ -78,6 +78,7 @@ def test_another_part_does_not_stand_for_the_right_one(tmp_path, changed, differ
         "930-KIT;rail kit for QM9700 switch;1",
         "MMA4Z00-NS400;transceiver (optional, not included);4",
         ";Credit, discount on adapters;-1",
+        "Total;;31",
     ],
 )
 def test_services_and_accessories_are_not_counted(tmp_path, row):

@@ -187,7 +187,7 @@ def _items(part: Part, book: CostBook, several: bool) -> list[Item]:
             part.switches,
             _spares(part.switches, running.switches_fail, running),
             whole,
-            generation,
+            generation=generation,
         ),
         Item(
             "adapter",
@@ -198,7 +198,7 @@ def _items(part: Part, book: CostBook, several: bool) -> list[Item]:
             part.host_ports,
             _spares(part.host_ports, running.links_fail, running),
             book.adapters.get(generation),
-            generation,
+            generation=generation,
         ),
     ]
     for order in part.orders:
@@ -207,7 +207,17 @@ def _items(part: Part, book: CostBook, several: bool) -> list[Item]:
         price = book.order(generation, order.role, order.medium, order.metres)
         failing = _spares(order.count, running.links_fail, running)
         items.append(
-            Item(order.role, order.medium, order.metres, text, order.part, order.count, failing, price, generation)
+            Item(
+                order.role,
+                order.medium,
+                order.metres,
+                text,
+                order.part,
+                order.count,
+                failing,
+                price,
+                generation=generation,
+            )
         )
     return items
 

@@ -20,7 +20,7 @@ from softib.fabric.formats.cabling.sheet import Sheet, is_workbook, sheets_of_wo
 from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF, Adapter, Switch, cable
 from softib.input_files import content
 from softib.plan.bill import ROLES, Bill, Item
-from softib.plan.quote_parts import Offer, known_part, recognise
+from softib.plan.quote_parts import Offer, catalogue_part, recognise
 
 __all__ = ["Line", "QuoteComparison", "Shortfall", "check_quote", "read_quote"]
 
@@ -97,11 +97,11 @@ def _lines(sheet: Sheet, name: str) -> list[Line]:
             continue
         at = _count_column(cells, counts)
         part = cells[parts] if parts is not None and parts < len(cells) else _order_number(cells, at)
-        words = " ".join(c for i, c in enumerate(cells) if c and i != at and c != part)
+        description = " ".join(c for i, c in enumerate(cells) if c and i != at and c != part)
         text = " ".join(c for i, c in enumerate(cells) if c and i != at)
         count = _quantity(cells[at]) if at is not None and at < len(cells) else None
         where = f"{name} row {number}".strip()
-        if count == 0 or not text or (count is None and known_part(part.upper()) is None):
+        if count == 0 or not text or (count is None and catalogue_part(part.upper()) is None):
             continue
         if not isinstance(count, int):
             why = f"has the quantity {count}, which is not a whole number" if count else NO_QUANTITY
@@ -110,7 +110,7 @@ def _lines(sheet: Sheet, name: str) -> list[Line]:
                 why = f"has a formula without a value in {cell}; open the workbook in a spreadsheet program and save it"
             lines.append(Line(number, text, 0, Offer(""), f"{where} is not counted: it {why}: {text}"))
             continue
-        offer = recognise(part, words)
+        offer = recognise(part, description)
         if OPTIONS.match(sheet.name):
             offer = Offer("", why="is not counted (optional)")
         lines.append(Line(number, text, count * offer.each, offer, f"{where} {offer.why}: {text}" if offer.why else ""))

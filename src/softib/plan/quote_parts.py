@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from softib.iba.catalogue import ADAPTERS, CABLES, ETHERNET_SWITCHES, SWITCHES
 
-__all__ = ["Offer", "known_part", "recognise"]
+__all__ = ["Offer", "catalogue_part", "recognise"]
 
 METRES = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)?)\s?m(?:eters?|etres?)?\b", re.IGNORECASE)
 TOKEN = re.compile(r"[A-Z0-9][A-Z0-9./-]{3,}")
@@ -29,6 +29,16 @@ INCLUDED = re.compile(r"\b(WITH|INCL|INCLUDING|INCLUDED|INCLUDES|W/)\b")
 GENERATION = re.compile(r"(?<![A-Z])([SDQFEHNXG]DR)(?![A-Z])")
 LETTER = {"Q": "QDR", "F": "FDR", "E": "EDR", "H": "HDR", "N": "NDR", "X": "XDR"}
 """The speed in the order number of an adapter, as in MCX75310AAS-NEAT; other letters are those of Ethernet adapters."""
+FAMILIES = {
+    "MCB": "Connect-IB",
+    "MBF1": "BlueField",
+    "MBF2": "BlueField-2",
+    "MBF3": "BlueField-3",
+    "900-9D3": "BlueField-3",
+    "900-9X7": "ConnectX-7",
+    "900-9X8": "ConnectX-8",
+}
+"""Start of the order number → adapter."""
 RATE = {"400": "NDR", "200": "HDR", "100": "EDR"}
 """Gb/s of a port in the description of an adapter → generation."""
 MEDIA = (
@@ -38,14 +48,14 @@ MEDIA = (
     (r"\bMMF\b|MULTI-?\s?MODE|\bSR[48]\b|\bOM[345]\b|\b850\s?NM\b", "MMF"),
     (r"\bSMF\b|SINGLE-?\s?MODE|\b[DF]R[48]\b|\bOS2\b|\b1310\s?NM\b", "SMF"),
 )
-WORDS: tuple[tuple[str, str], ...] = (
+KEYWORDS: tuple[tuple[str, str], ...] = (
     (r"SPLIT|BREAKOUT|Y-CABLE|1:2", "splitter"),
     (r"TWIN|2X\s?400|800\s?G|2X\s?800|1\.6\s?T", "cage"),
     (r"TRANSCEIVER|OPTIC(?!AL CABLE)|SR4|DR4|FR4", "host"),
     (r"FIB(RE|ER)|MPO|PATCH", "fibre"),
     (r"\bAOC\b|\bDAC\b|\bACC\b|COPPER|ACTIVE OPTICAL|CABLE", "cable"),
 )
-"""Words in a row without a known order number → role of the row; the first match applies."""
+"""Keywords in a row without a known order number → role of the row; the first match applies."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +74,19 @@ class Offer:
     each: int = 1
 
 
-def recognise(part: str, words: str) -> Offer:
-    """Return the part of a row with the order number ``part`` (may be empty) and the description ``words``."""
-    number, upper = part.upper().strip(), words.upper()
-    offer = known_part(number)
+def recognise(part: str, description: str) -> Offer:
+    """Return the part of a row with the order number ``part`` (may be empty) and the description ``description``."""
+    number, upper = part.upper().strip(), description.upper()
+    offer = catalogue_part(number)
     if not_counted := _not_counted(number, upper, offer is not None):
         return Offer("", why=f"is not counted ({not_counted})")
     unknown = number if offer is None else ""
     if offer is None:
-        offer = next((o for token in TOKEN.findall(upper) if (o := known_part(token)) is not None), None)
+        offer = next((o for token in TOKEN.findall(upper) if (o := catalogue_part(token)) is not None), None)
         unknown = "" if offer is not None else unknown
     offer = offer or _described(upper)
     if offer.metres is None and offer.role in ("cable", "splitter", "fibre", "patch"):
-        metres = METRES.search(words)
+        metres = METRES.search(description)
         offer = replace(offer, metres=float(metres[1].replace(",", ".")) if metres else None)
     return _doubtful(offer, unknown)
 
@@ -99,7 +109,7 @@ def _doubtful(offer: Offer, unknown: str) -> Offer:
     return offer
 
 
-def _not_counted(number: str, upper: str, known: bool) -> str:
+def _not_counted(number: str, upper: str, in_catalogue: bool) -> str:
     """Return why a row is no part of the fabric: a service, an accessory, an option or a sum; empty for a part.
 
     Descriptions of devices also list what is in the box (``switch, 2 power supplies, rail kit``), so an accessory or
@@ -107,22 +117,22 @@ def _not_counted(number: str, upper: str, known: bool) -> str:
     """
     if OPTIONAL.search(upper):
         return "optional"
-    if TOTAL.search(upper) and not known:
+    if TOTAL.search(f"{number} {upper}") and not in_catalogue:
         return "total"
     pieces = re.split(r"[,;(|]", upper) or [""]
     head = re.split(r"\bFOR\b", pieces[0])
     for pattern, kind in ((SERVICE, "service"), (ACCESSORY, "accessory")):
-        if known:
+        if in_catalogue:
             if len(head) > 1 and pattern.search(head[0]):
                 return kind
         elif any(pattern.search(p) and not INCLUDED.search(p) for p in (pieces if kind == "service" else pieces[:1])):
             return kind
-    if not known and re.match(r"SUP-|SVC-|.*-SUP\b|LIC-", number):
+    if not in_catalogue and re.match(r"SUP-|SVC-|.*-SUP\b|LIC-", number):
         return "service"
     return ""
 
 
-def known_part(number: str) -> Offer | None:
+def catalogue_part(number: str) -> Offer | None:
     """Return the part with an order number in upper case, or None if the catalogue does not have it."""
     for row in SWITCHES:
         if any(re.match(rf"M?{re.escape(system.upper())}", number) for system in row.systems):
@@ -133,8 +143,8 @@ def known_part(number: str) -> Offer | None:
         system = ethernet.name.split()[0].upper().rstrip(",")
         if re.search(r"\d", system) and re.match(rf"(M|DCS-)?{re.escape(system)}", number):
             return Offer("ethernet", name=f"Ethernet switch, {ethernet.name}")
-    if made := re.match(r"M?(SN\d{4})", number):
-        return Offer("ethernet", name=f"Ethernet switch, {made[1]}")
+    if match := re.match(r"M?(SN\d{4})", number):
+        return Offer("ethernet", name=f"Ethernet switch, {match[1]}")
     orders = [(order, role, kind) for kind in CABLES for role, order in kind.orders.items()]
     for order, role, kind in sorted(orders, key=lambda o: -len(o[0])):
         if number.startswith(order.upper().rstrip("-")):
@@ -143,17 +153,13 @@ def known_part(number: str) -> Offer | None:
 
 
 def _adapter(number: str) -> Offer | None:
-    if made := re.match(r"MCX([3-9])[A-Z0-9]*(?:-([A-Z]))?", number):
-        name, letter = f"ConnectX-{made[1]}", made[2]
+    if match := re.match(r"MCX([3-9])[A-Z0-9]*(?:-([A-Z]))?", number):
+        name, letter = f"ConnectX-{match[1]}", match[2]
         if letter and letter not in LETTER:
             return Offer("adapter", name=f"{name} for Ethernet")
         rows = {row.name: row.generation for row in ADAPTERS}
         return Offer("adapter", name=name, generation=LETTER[letter] if letter else rows.get(name, ""))
-    families = {
-        "MCB": "Connect-IB", "MBF1": "BlueField", "MBF2": "BlueField-2", "MBF3": "BlueField-3",
-        "900-9D3": "BlueField-3", "900-9X7": "ConnectX-7", "900-9X8": "ConnectX-8",
-    }  # fmt: skip
-    name = next((name for prefix, name in families.items() if number.startswith(prefix)), "")
+    name = next((name for prefix, name in FAMILIES.items() if number.startswith(prefix)), "")
     return Offer("adapter", name=name) if name else None
 
 
@@ -193,6 +199,6 @@ def _described(upper: str) -> Offer:
         if ethernet:
             return Offer("ethernet", name="Ethernet switch")
         return Offer("switch", name=_named(upper, [row.name for row in SWITCHES]), generation=generation)
-    role = next((role for pattern, role in WORDS if re.search(pattern, upper)), "")
+    role = next((role for pattern, role in KEYWORDS if re.search(pattern, upper)), "")
     medium = next((medium for pattern, medium in MEDIA if re.search(pattern, upper)), "")
     return Offer(role, medium, generation=generation)
