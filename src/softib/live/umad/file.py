@@ -198,7 +198,7 @@ class UmadFile:
     # -- the end of requests and of the file --
 
     def time_out(self, tid: int, waited: PendingRequest) -> None:
-        """Return the request ``tid`` to the program with ETIMEDOUT."""
+        """Send the request ``tid`` back to the program with ETIMEDOUT."""
         message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
         message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT
         message[HEAD_SIZE + 8 : HEAD_SIZE + 16] = np.frombuffer(tid.to_bytes(8, "big"), np.uint8)
@@ -231,7 +231,7 @@ class IssmFile:
         self.closed = False
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Return False: an issm file accepts no MADs."""
+        """Refuse each MAD: an issm file accepts none."""
         return False
 
     def deliver(self, batch: MadBatch) -> None:
