@@ -263,6 +263,26 @@ def test_hosts_go_to_free_ports_first():
         softib.plan_growth(softib.generate("torus", dims=[3, 3]), 2)
 
 
+def test_new_hosts_have_as_many_adapters_as_the_present_ones(tmp_path):
+    """32 hosts of 8 adapters fill 8 leaves of radix 64; 8 hosts more have 64 adapters, on two new leaves."""
+    tree = softib.generate("fat-tree", radix=64, levels=2, hosts=256, adapters=8)
+    tree.save(tmp_path / "tree.ibnetdiscover")
+    for source in (tree, tmp_path / "tree.ibnetdiscover"):
+        grown = softib.plan_growth(source, 8).to_json()
+        assert (grown["adapters"], len(grown["new_leaves"])) == (8, 2)
+        assert len(grown["cables"]) == 64 + 2 * 32
+
+
+@pytest.mark.parametrize("generation", ["SDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR", "XDR"])
+def test_the_generation_of_a_dump_is_that_of_its_links(tmp_path, generation):
+    """The dump names the speed on each line (for example 4xNDR)."""
+    from softib.api.planning.cables import generation_of
+
+    softib.generate("fat-tree", radix=8, levels=2, hosts=8, generation=generation).save(tmp_path / "a.ibnetdiscover")
+    assert f"4x{generation}\n" in (tmp_path / "a.ibnetdiscover").read_text()
+    assert generation_of(softib.load(tmp_path / "a.ibnetdiscover")) == generation
+
+
 @pytest.mark.parametrize(
     ("hosts", "why"), [(1_000_000, r"a subnet has 49,151 \(IBA 4\.1\.3\)"), (5000, "another tier")]
 )
