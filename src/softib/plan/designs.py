@@ -54,7 +54,7 @@ class Demand:
         for name, value, least in (("hosts", self.hosts, 1), ("adapters", self.adapters, 1)):
             if value < least:
                 raise InputError(f"{name} {value}: a design needs at least {counted(least, name.removesuffix('s'))}")
-        if self.oversubscription < 1:
+        if not self.oversubscription >= 1:  # NaN included
             raise InputError(
                 f"oversubscription {self.oversubscription:g}: use 1 for a full bisection, 2 for half as many uplinks"
             )
