@@ -148,8 +148,8 @@ def test_growth_counts_cables_by_both_ends():
 
 @pytest.mark.parametrize(("hosts", "radix", "moves"), [(64, 8, 32), (4096, 64, 2048), (8192, 64, 4096)])
 def test_a_tree_of_full_pods_moves_half_of_the_uplinks_of_each_spine(hosts, radix, moves):
-    """Twice the pods need twice the cores, so each of the ``hosts`` uplinks of spines that are not to stay moves: half.
-    Cables below the spines stay."""
+    """Twice the pods need twice the cores, so half of the uplinks of each spine move to the new cores, and no other
+    cable moves."""
     tree = lambda n: next(c for c in candidates(Demand(n, radix=radix)).designs if c.label == "fat tree, 3 tiers")
     change = growth(tree(hosts).blueprint, tree(2 * hosts).blueprint)
     assert (change.kept, change.moved, change.new) == (3 * hosts - moves, moves, 3 * hosts)

@@ -95,7 +95,7 @@ def _by_overlap(ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """Return (present switch, later switch) for each pair with common lower nodes, those with most common cables
     first, then by their order. Both arguments have the form of :func:`_down`, sorted by lower node."""
     ours = ours[np.argsort(ours[:, 0], kind="stable")]
-    start, end = (np.searchsorted(theirs[:, 0], ours[:, 0], side) for side in ("left", "right"))  # type: ignore[call-overload]
+    start, end = (np.searchsorted(theirs[:, 0], ours[:, 0], side) for side in ("left", "right"))
     times = end - start
     row = np.repeat(np.arange(len(ours)), times)
     other = np.arange(len(row)) - np.repeat(np.cumsum(times) - times, times) + np.repeat(start, times)
