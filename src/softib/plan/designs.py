@@ -118,7 +118,8 @@ class Candidate:
     def room(self) -> int:
         """Number of hosts for which the leaves have ports; at least that of the demand."""
         leaves = int(np.count_nonzero(self.blueprint.node_level == 1))
-        return leaves * self.leaf_ports // self.parameters.get("rails", self.parameters.get("adapters", 1))
+        slots = leaves * self.leaf_ports // self.parameters.get("rails", self.parameters.get("adapters", 1))
+        return slots - bool(self.blueprint.values.get("ufm"))  # UFM has one slot
 
 
 class Candidates(NamedTuple):
