@@ -20,8 +20,8 @@ MOST = 4096
 
 def lock(path: Path, what: str, folder: Path) -> ExitStack:
     """Lock the file ``path`` and return the lock. The file names this process and its ``folder``, and is removed when
-    the lock is closed. Raises :class:`InputError` if another process holds the lock; the message has ``what`` that
-    process serves, its process ID and its folder.
+    the lock is closed. Raises :class:`InputError` if another process holds the lock; the message contains ``what`` (the
+    object that the other process serves), its process ID and its folder.
     """
     while True:
         held = ExitStack()
@@ -32,7 +32,7 @@ def lock(path: Path, what: str, folder: Path) -> ExitStack:
             file.seek(0)
             owner = shown(file.read(MOST).decode(errors="replace").strip()) or "another process"
             held.close()
-            raise InputError(f"{what} is already served by {owner}; stop that process first") from None
+            raise InputError(f"{owner} already serves {what}; stop that process first") from None
         if _is_at(file.fileno(), path):
             break
         held.close()  # the former owner has just removed the file
@@ -50,8 +50,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def lock_subnet(name: str, folder: Path) -> ExitStack:
-    """Lock the subnet ``name`` for a service whose database is in ``folder``, and return the lock, because two services
-    would undo each other's changes. It detects only services of this user on this machine.
+    """Lock the subnet ``name`` for a service whose database is in ``folder``, and return the lock. Two services would
+    undo each other's changes. The lock detects only services of this user on this machine.
     """
     place = services_path()
     try:
