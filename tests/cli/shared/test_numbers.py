@@ -9,8 +9,8 @@ import pytest
 
 import softib as library
 from softib.cli.main import cli
+from tests.cli.command_tree import commands
 from tests.cli.run import one_line, softib
-from tests.cli.shared.test_named_files import commands
 
 CASES = [
     pytest.param(param, id=" ".join((*words, param.name)))
