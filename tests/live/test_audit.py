@@ -117,7 +117,6 @@ CHANGED = {
     "sa-default-key": ("sa_key 0x7766554433221100\n", ""),
     "enforcement-off": ("part_enforce both", "part_enforce off"),
     "partition-default-full": ("ALL=limited", "ALL=full"),
-    "pkey-first-entry": ("red=0x8001:", "red=0x8009, indx0:"),
     "partition-unused": ("ALL_CAS=full;", "ALL_CAS=full;\nlone=0x8002: {first:#x}=full;"),
     "partition-mixed": ("ALL_CAS=full;", "{first:#x}=full, {second:#x}=full, {third:#x}=limited, {fourth:#x}=limited;"),
 }

@@ -146,7 +146,7 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def give_back(self, sender: Station, rows: Iterable[int]) -> None:
-        """Return the requests among ``rows`` of ``requests`` to their senders as timed out, so that no sender waits for
+        """Send the requests among ``rows`` of ``requests`` back to their senders as timed out, so that no sender waits for
         a request that failed."""
         for row in rows:
             back = self._sent[row : row + 1].copy()

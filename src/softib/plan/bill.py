@@ -47,6 +47,8 @@ class Item:
     count: int
     spares: int | None
     price: Range | None
+    generation: str = ""
+    """Generation of the links; empty for Ethernet."""
 
     @property
     def pieces(self) -> int:
@@ -185,6 +187,7 @@ def _items(part: Part, book: CostBook, several: bool) -> list[Item]:
             part.switches,
             _spares(part.switches, running.switches_fail, running),
             whole,
+            generation=generation,
         ),
         Item(
             "adapter",
@@ -195,6 +198,7 @@ def _items(part: Part, book: CostBook, several: bool) -> list[Item]:
             part.host_ports,
             _spares(part.host_ports, running.links_fail, running),
             book.adapters.get(generation),
+            generation=generation,
         ),
     ]
     for order in part.orders:
@@ -202,7 +206,19 @@ def _items(part: Part, book: CostBook, several: bool) -> list[Item]:
         text += f", {generation}" if several else ""
         price = book.order(generation, order.role, order.medium, order.metres)
         failing = _spares(order.count, running.links_fail, running)
-        items.append(Item(order.role, order.medium, order.metres, text, order.part, order.count, failing, price))
+        items.append(
+            Item(
+                order.role,
+                order.medium,
+                order.metres,
+                text,
+                order.part,
+                order.count,
+                failing,
+                price,
+                generation=generation,
+            )
+        )
     return items
 
 

@@ -1,64 +1,56 @@
 """A vendor's quote compared with the items that a fabric needs: missing and superfluous pieces.
 
-Rows are recognised by order numbers, otherwise by words (``OSFP … transceiver``, ``splitter``). Rows that are not
-recognised are listed, and do not count in the comparison.
+:mod:`softib.plan.quote_parts` recognises the part of each row. Rows without a part of the fabric are listed with the
+reason, and do not count in the comparison.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from softib.errors import InputError
 from softib.fabric.formats.cabling.encodings import decode
-from softib.fabric.formats.cabling.sheet import is_workbook, sheets_of_workbook, split_line
-from softib.iba.catalogue import ADAPTERS, CABLES, SWITCHES
+from softib.fabric.formats.cabling.sheet import Sheet, is_workbook, sheets_of_workbook, split_line
+from softib.iba.catalogue import ADAPTER_OF, SWITCH_OF, Adapter, Switch, cable
 from softib.input_files import content
-from softib.plan.bill import Bill
+from softib.plan.bill import ROLES, Bill, Item
+from softib.plan.quote_parts import Offer, catalogue_part, recognise
 
 __all__ = ["Line", "QuoteComparison", "Shortfall", "check_quote", "read_quote"]
 
 COUNT = re.compile(
     r"^(qty|quantity|count|pieces|pcs|menge|anzahl|stück|quantité|cantidad|数量|units?)\b", re.IGNORECASE
 )
-NUMBER = re.compile(r"^\s*(\d[\d .,']*)\s*(x|pcs|ea|st)?\s*$", re.IGNORECASE)
-METRES = re.compile(r"(?<![\w.])(\d+(?:[.,]\d+)?)\s?m(?:eters?|etres?)?\b", re.IGNORECASE)
-PATTERNS: tuple[tuple[str, str], ...] = (
-    (r"split|breakout|y-cable|1:2", "splitter"),
-    (r"twin|2x\s?400|800\s?g|2x\s?800|1\.6\s?t", "cage"),
-    (r"transceiver|optic(?!al cable)|sr4|dr4|fr4", "host"),
-    (r"fib(re|er)|mpo|patch", "fibre"),
-    (r"\baoc\b|\bdac\b|\bacc\b|copper|active optical|cable", "cable"),
+PART = re.compile(
+    r"^(mfr\.? |vendor |oem )?(part|sku|mpn|p/n|pn\b|article|artikel|model$|"
+    r"(item|product|order|model|catalog) ?(no\b|num|#|code)|bestell|teile|référence)",
+    re.IGNORECASE,
 )
-"""Words in a row without a known order number → role of the row; the first match applies."""
-
-
-WHOLE = {
-    "switch": "switches",
-    "adapter": "adapter ports",
-    "management": "management switches",
-    "patch": "management cables",
-    "cage": "twin-port transceivers for switches",
-    "host": "transceivers for adapters",
-}
-"""Roles for which length and medium do not matter → name of the item."""
+NUMBER = re.compile(r"([-\u2212(]?)\s*(\d[\d .,']*?)\s*\)?\s*(x|pcs?\.?|ea\.?|st\.?|units?|pieces)?", re.IGNORECASE)
+WHOLE_NUMBER = re.compile(r"\d+([.,]0+)?|\d{1,3}([ ,']\d{3})+([.,]0+)?|\d{1,3}(\.\d{3}){2,}")
+OPTIONS = re.compile(r"option|alternativ", re.IGNORECASE)
+ETHERNET = {"management": "management switches", "patch": "management cables"}
+"""Roles of the management network → name of the item."""
+NO_QUANTITY = "has no quantity"
+CABLES_BY_LENGTH = ("cable", "splitter", "fibre")
 
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a quote. ``role``: switch, adapter, or a role of :class:`~softib.plan.plugs.Order`; empty if the row was
-    not understood."""
+    """A row of a quote: ``count`` pieces of ``offer``, fewer than 0 in a credit. ``note``: what the row leaves open, or
+    why it is not counted."""
 
     number: int
     text: str
     count: int
-    role: str
-    medium: str
-    metres: float | None
+    offer: Offer
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,83 +64,83 @@ class Shortfall:
 
 
 def read_quote(path: str | os.PathLike[str]) -> list[Line]:
-    """Return the rows of a quote, CSV or XLSX, that have a count. Raises :class:`InputError` if no
-    row has one."""
-    rows = _rows(path)
-    column = next(
-        (i for row in rows for i, cell in enumerate(row) if COUNT.match(cell.strip())),
-        None,
-    )
-    lines = []
-    for number, row in enumerate(rows, 1):
-        cells = [c.strip() for c in row]
-        at = column if column is not None and column < len(cells) else None
-        count = (
-            _number(cells[at]) if at is not None else next((n for c in cells if (n := _number(c)) is not None), None)
-        )
-        text = " ".join(c for i, c in enumerate(cells) if c and i != at)
-        if count and text:
-            lines.append(_line(number, text, count))
-    if not lines:
+    """Return the rows of a quote, CSV or XLSX, that have a count or an order number. Raises :class:`InputError` if no
+    row has a count."""
+    sheets = _sheets(path)
+    lines = [line for sheet in sheets for line in _lines(sheet, sheet.name if len(sheets) > 1 else "")]
+    if all(NO_QUANTITY in line.note for line in lines):
         raise InputError(
             f"{os.fspath(path)}: no row has a quantity; add a column Quantity beside the parts or descriptions"
         )
     return lines
 
 
-def _rows(path: str | os.PathLike[str]) -> list[list[str]]:
+def _sheets(path: str | os.PathLike[str]) -> list[Sheet]:
     data, name = content(path, kind="quote").data, os.fspath(path)
     if is_workbook(data):
-        return [cells for sheet in sheets_of_workbook(data, name) for _, cells, _ in sheet.rows]
-    if b"\0" in data[:4096]:
+        return sheets_of_workbook(data, name)
+    if b"\0" in data[:4096] and not data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         raise InputError(f"{name}: this is neither CSV nor an Excel workbook")
     text = decode(data)
     delimiter = max(",;\t", key=text[:4096].count)
-    return [split_line(line, delimiter) for line in text.splitlines()]
+    return [Sheet("", [(i, split_line(line, delimiter), line) for i, line in enumerate(text.splitlines(), 1)])]
 
 
-def _number(cell: str) -> int | None:
-    match = NUMBER.match(cell)
-    digits = re.sub(r"[ .,']", "", re.sub(r"[.,]0+$", "", match[1].strip())) if match else ""
-    return int(digits) if digits and len(digits) <= 9 else None
+def _lines(sheet: Sheet, name: str) -> list[Line]:
+    rows = [(number, [c.strip() for c in cells]) for number, cells, _ in sheet.rows]
+    heading = next((cells for _, cells in rows if any(map(COUNT.match, cells))), [])
+    counts = next((i for i, cell in enumerate(heading) if COUNT.match(cell)), None)
+    parts = next((i for i, cell in enumerate(heading) if i != counts and PART.match(cell)), None)
+    lines = []
+    for number, cells in rows:
+        if not any(cells) or cells == heading:
+            continue
+        at = _count_column(cells, counts)
+        part = cells[parts] if parts is not None and parts < len(cells) else _order_number(cells, at)
+        description = " ".join(c for i, c in enumerate(cells) if c and i != at and c != part)
+        text = " ".join(c for i, c in enumerate(cells) if c and i != at)
+        count = _quantity(cells[at]) if at is not None and at < len(cells) else None
+        where = f"{name} row {number}".strip()
+        if count == 0 or not text or (count is None and catalogue_part(part.upper()) is None):
+            continue
+        if not isinstance(count, int):
+            why = f"has the quantity {count}, which is not a whole number" if count else NO_QUANTITY
+            if number in sheet.formulas and not count:
+                cell = ", ".join(sheet.formulas[number][:2])
+                why = f"has a formula without a value in {cell}; open the workbook in a spreadsheet program and save it"
+            lines.append(Line(number, text, 0, Offer(""), f"{where} is not counted: it {why}: {text}"))
+            continue
+        offer = recognise(part, description)
+        if OPTIONS.match(sheet.name):
+            offer = Offer("", why="is not counted (optional)")
+        lines.append(Line(number, text, count * offer.each, offer, f"{where} {offer.why}: {text}" if offer.why else ""))
+    return lines
 
 
-def _line(number: int, text: str, count: int) -> Line:
-    upper = text.upper()
-    metres = METRES.search(text)
-    length = float(metres[1].replace(",", ".")) if metres else None
-    for system in (s for row in SWITCHES for s in row.systems):
-        if re.search(rf"\b(M)?{re.escape(system.upper())}", upper):
-            return Line(number, text, count, "switch", "", None)
-    for kind in CABLES:
-        for role, part in sorted(kind.orders.items(), key=lambda item: -len(item[1])):
-            longer = any(p != part and p.startswith(part) and p.upper() in upper for p in kind.orders.values())
-            if part.upper().rstrip("-") in upper and not longer:
-                return Line(number, text, count, role, kind.medium, length or _length_of(upper, part))
-    if any(row.name.upper() in upper for row in ADAPTERS) or re.search(r"\bMCX\d|\bHCA\b|\bADAPTER CARD", upper):
-        return Line(number, text, count, "adapter", "", None)
-    if re.search(
-        r"1000BASE-T|\bRJ-?45\b|\bCAT(EGORY)?[ .]?[5-8]|\bMANAGEMENT (SWITCH|CABLE|NETWORK)|\b1\s?GB?E\b|\bSN2201\b",
-        upper,
-    ):
-        return Line(number, text, count, "management" if re.search(r"SWITCH|SN2201", upper) else "patch", "", length)
-    if re.search(r"\bSWITCH\b", upper) and not re.search(r"CABLE|TRANSCEIVER|FIB(RE|ER)|SWITCH-TO|TO SWITCH", upper):
-        return Line(number, text, count, "switch", "", None)
-    role = next((role for pattern, role in PATTERNS if re.search(pattern, text, re.IGNORECASE)), "")
-    medium = next((m for m in ("DAC", "ACC", "AOC", "MMF", "SMF") if re.search(rf"\b{m}\b", upper)), "")
-    if not medium and re.search(r"MULTI-?\s?MODE|SR4|SR8|OM[345]", upper):
-        medium = "MMF"
-    elif not medium and re.search(r"SINGLE-?\s?MODE|DR4|FR4|OS2", upper):
-        medium = "SMF"
-    return Line(number, text, count, role, medium, length)
+def _count_column(cells: Sequence[str], counts: int | None) -> int | None:
+    """Return the column of the quantity: ``counts``, or the first number of a row without that heading."""
+    if counts is not None:
+        return counts
+    return next((i for i, cell in enumerate(cells) if isinstance(_quantity(cell), int)), None)
 
 
-def _length_of(upper: str, part: str) -> float | None:
-    """Return the length in metres that ends an order number, as in N010 or N01A."""
-    match = re.search(re.escape(part.upper()) + r"(\d\d)(\d|A)", upper)
+def _order_number(cells: Sequence[str], at: int | None) -> str:
+    """Return the first cell that is a single word with letters and digits, in a quote without a heading for it."""
+    pattern = re.compile(r"(?=.*[A-Za-z])(?=.*\d)[\w./-]{6,}")
+    return next((c for i, c in enumerate(cells) if i != at and pattern.fullmatch(c)), "")
+
+
+def _quantity(cell: str) -> int | str | None:
+    """Return the whole number in ``cell``, another number as its text, None for a cell without a number. ``1.024`` is
+    one with decimals or 1,024, so it is returned as text."""
+    match = NUMBER.fullmatch(cell.strip())
     if match is None:
         return None
-    return float(match[1]) + 0.5 if match[2] == "A" else float(match[1] + match[2])
+    digits = match[2].strip()
+    if not WHOLE_NUMBER.fullmatch(digits) or len(digits) > 12:
+        return cell
+    number = int(re.sub(r"[ .,']", "", re.sub(r"[.,]0{1,2}$", "", digits)))
+    return -number if match[1] else number
 
 
 class QuoteComparison(NamedTuple):
@@ -157,46 +149,115 @@ class QuoteComparison(NamedTuple):
     differences: list[Shortfall]
     """Missing and superfluous items."""
     notes: list[str]
-    """A line for each row that was not understood."""
+    """A line for each row that is not counted, or counted with a doubt."""
 
 
 def check_quote(bill: Bill, lines: Sequence[Line]) -> QuoteComparison:
     """Compare the lines of a quote with ``bill``.
 
-    Cables, splitters and fibres are compared by role and medium, the longest first; a longer piece of the same medium
-    is accepted. For switches, adapters and transceivers, only the number of each role is compared. Spares are not
-    required.
+    Switches and adapters count if they are of the model that the bill names. Cables, splitters and fibres are compared
+    by role, medium and generation, the longest first; a longer piece of the same medium is accepted. Transceivers are
+    compared by medium and generation; single mode throughout is accepted for multimode. Spares are not required.
     """
-    notes = [f"row {line.number} was not understood and is omitted: {line.text}" for line in lines if not line.role]
+    notes = [line.note for line in lines if line.note]
+    items = list(bill.items)
+    if (medium := _one_medium(items, lines)) is not None:
+        items = [_in_medium(item, medium) for item in items]
+        notes.append(f"all transceivers and fibres are {medium}; the design accepts this medium too")
     short: list[Shortfall] = []
-    for role, text in WHOLE.items():
-        needed = sum(i.count for i in bill.items if i.role == role)
-        offered = sum(line.count for line in lines if line.role == role)
-        if needed != offered:
-            short.append(Shortfall(text, needed, offered))
-    for role in ("cable", "splitter", "fibre"):
-        short += _by_length(bill, lines, role)
+    for role in ("switch", "adapter", *ETHERNET, "cage", "host"):
+        short += _by_model([i for i in items if i.role == role], [line for line in lines if line.offer.role == role])
+    short += _by_model([], [line for line in lines if line.offer.role == "ethernet"])
+    for role in CABLES_BY_LENGTH:
+        short += _by_length([i for i in items if i.role == role], [line for line in lines if line.offer.role == role])
     return QuoteComparison(short, notes)
 
 
-def _by_length(bill: Bill, lines: Sequence[Line], role: str) -> list[Shortfall]:
-    """Match needed and offered pieces of ``role``: the longest needed piece first, each with the shortest offered piece
-    that is long enough."""
-    offers: Counter[tuple[str, float]] = Counter()
+def _one_medium(items: Sequence[Item], lines: Sequence[Line]) -> str | None:
+    """Return the medium of all transceivers and fibres of a quote, if the bill has another one that this medium
+    replaces: it needs its reach."""
+    roles = ("cage", "host", "fibre")
+    needed = [i for i in items if i.role in roles]
+    offered = {(line.offer.role, line.offer.medium) for line in lines if line.offer.role in roles}
+    media = {medium for _, medium in offered}
+    if len(media) != 1 or {role for role, _ in offered} != {i.role for i in needed}:
+        return None
+    (medium,) = media
+    rows = [cable(medium, i.generation) for i in needed]
+    reaches = all(row is not None and row.reach_m >= i.metres for row, i in zip(rows, needed, strict=True))
+    return medium if reaches and any(i.medium != medium for i in needed) else None
+
+
+def _in_medium(item: Item, medium: str) -> Item:
+    if item.role not in ("cage", "host", "fibre"):
+        return item
+    return replace(item, medium=medium, text=ROLES[item.role].format(medium=medium, metres=item.metres))
+
+
+def _model(item: Item) -> str:
+    """Return the catalogue's name of the switch or adapter of ``item``."""
+    row: Adapter | Switch | None = None
+    if item.role in ("switch", "adapter"):
+        row = (SWITCH_OF if item.role == "switch" else ADAPTER_OF).get(item.generation)
+    return row.name if row is not None else ""
+
+
+def _accepts(item: Item, offer: Offer) -> bool:
+    return (
+        offer.name in (_model(item), "")
+        and offer.medium in (item.medium, "")
+        and (not item.generation or offer.generation in (item.generation, ""))
+    )
+
+
+def _by_model(items: Sequence[Item], lines: Sequence[Line]) -> list[Shortfall]:
+    """Match needed and offered pieces of one role that have no length: by model, medium and generation."""
+    short, left = [], list(lines)
+    groups: dict[tuple[str, str], list[Item]] = {}
+    for item in items:
+        groups.setdefault((item.medium, item.generation), []).append(item)
+    for group in groups.values():
+        needed = sum(i.count for i in group)
+        offered = sum(line.count for line in left if _accepts(group[0], line.offer))
+        left = [line for line in left if not _accepts(group[0], line.offer)]
+        if needed != offered:
+            short.append(Shortfall(ETHERNET.get(group[0].role, group[0].text), needed, offered))
+    others: Counter[str] = Counter()
+    for line in left:
+        others[_label(line.offer)] += line.count
+    return [*short, *(Shortfall(text, 0, n) for text, n in others.items() if n)]
+
+
+def _label(offer: Offer) -> str:
+    if offer.role in ETHERNET:
+        return ETHERNET[offer.role]
+    if offer.role == "ethernet":
+        return offer.name
+    if offer.role in ("cage", "host"):
+        text = ROLES[offer.role].format(medium=offer.medium)
+        return f"{text}, {offer.generation}" if offer.generation else text
+    kind = "adapter port" if offer.role == "adapter" else offer.role
+    return ", ".join(p for p in (kind, offer.name, offer.generation) if p)
+
+
+def _by_length(items: Sequence[Item], lines: Sequence[Line]) -> list[Shortfall]:
+    """Match needed and offered pieces of one role: the longest needed piece first, each with the shortest offered piece
+    that is long enough. A fibre serves every generation."""
+    offers: Counter[Offer] = Counter()
     for line in lines:
-        if line.role == role:
-            offers[line.medium, line.metres if line.metres is not None else float("inf")] += line.count
+        offers[line.offer if line.offer.role != "fibre" else replace(line.offer, generation="")] += line.count
     short = []
-    for item in sorted((i for i in bill.items if i.role == role), key=lambda i: -i.metres):
+    for item in sorted(items, key=lambda i: -i.metres):
         left = item.count
-        for key in sorted(k for k in offers if k[0] in (item.medium, "") and k[1] >= item.metres):
-            taken = min(left, offers[key])
-            offers[key] -= taken
-            left -= taken
+        for offer in sorted((o for o in offers if _accepts(item, o)), key=lambda o: o.metres or 0.0):
+            if (offer.metres or 0.0) >= item.metres and offers[offer] > 0:
+                taken = min(left, offers[offer])
+                offers[offer] -= taken
+                left -= taken
         if left:
             short.append(Shortfall(item.text, item.count, item.count - left))
-    for (medium, metres), n in offers.items():
+    for offer, n in offers.items():
         if n:
-            size = "" if metres == float("inf") else f" of {metres:g} m"
-            short.append(Shortfall(f"{role} {medium}{size}".replace("  ", " ").strip(), 0, n))
+            text = ROLES[offer.role].format(medium=offer.medium, metres=offer.metres)
+            short.append(Shortfall(f"{text}, {offer.generation}" if offer.generation else text, 0, n))
     return short

@@ -341,6 +341,8 @@ def print_quote(differences: Sequence[QuoteDifference], notes: Sequence[str], co
         line = f"{excess:,} too many: {d.item} ({d.offered:,} for {d.needed:,})"
         if excess < 0:
             line = f"{-excess:,} too few: {d.item} ({d.offered:,} of {d.needed:,})"
+        if not d.needed:
+            line = f"not needed: {d.offered:,} {d.item}"
         console.print(text(line, "yellow"))
     for note in notes:
         console.print(text(note))

@@ -54,7 +54,7 @@ class QuoteCheck(Result):
     quote: str
     differences: list[QuoteDifference]
     notes: list[str]
-    """Rows of the quote that were not understood."""
+    """Rows of the quote that are not counted, or counted with a doubt, and why."""
 
     def print(self) -> None:
         """Print the text of ``softib plan check-quote``."""
@@ -170,8 +170,8 @@ class CablePlan(Suggests):
             )
 
     def check_quote(self, path: str | os.PathLike[str]) -> QuoteCheck:
-        """Compare a vendor's quote (CSV or XLSX): missing and surplus items, and rows that were not
-        understood."""
+        """Compare a vendor's quote (CSV or XLSX): missing and surplus items, and rows that are not
+        counted."""
         from softib.plan.quote import check_quote, read_quote
 
         quote = check_quote(self.bill, read_quote(path))

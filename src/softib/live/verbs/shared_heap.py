@@ -192,7 +192,7 @@ class SharedHeap:
             socket.unlink(missing_ok=True)
 
     def _punch(self, first: int, n: int) -> None:
-        """Return the memory of chunks to the system; their next owner reads zeros."""
+        """Release the memory of chunks to the system; their next owner reads zeros."""
         size = constant("CHUNK")
         with mmap.mmap(self.fd, n * size, offset=constant("HEAP") + first * size) as part:
             try:

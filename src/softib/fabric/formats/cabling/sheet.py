@@ -222,14 +222,16 @@ def sheets_of_workbook(data: bytes, name: str) -> list[Sheet]:
 
 
 def _find_formulas(sheets: list[Sheet], book: Any) -> None:
-    """Record the formulas that have no stored value. Programs that write workbooks leave their
-    evaluation to the spreadsheet program."""
-    for sheet in (s for s in sheets if s.layout is not None):
-        used = set(sheet.layout.column.values()) if sheet.layout is not None else set()
+    """Record the formulas that have no stored value, in a sheet with a layout those of its columns. Programs that
+    write workbooks leave their evaluation to the spreadsheet program."""
+    for sheet in sheets:
+        used = set(sheet.layout.column.values()) if sheet.layout is not None else None
         values = {n: cells for n, cells, _ in sheet.rows}
         for row in book[sheet.name].iter_rows():
             for cell in row:
-                if cell.data_type == "f" and cell.column - 1 in used and not values[cell.row][cell.column - 1]:
+                if cell.data_type != "f" or (used is not None and cell.column - 1 not in used):
+                    continue
+                if not values[cell.row][cell.column - 1]:
                     sheet.formulas.setdefault(cell.row, []).append(cell.coordinate)
 
 
