@@ -36,9 +36,20 @@ CORE: dict[str, re.Pattern[str] | None] = {
 
 
 class CoreSchema(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Safe loader with the core schema of YAML 1.2."""
+    """Safe loader with the core schema of YAML 1.2. A key that appears twice in a mapping is an error."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """Return the mapping of ``node``."""
+        keys: set[tuple[str, str]] = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in keys:
+                    problem = f"{one_line(key.value)} appears twice; remove one"
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                keys.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
 
 
 for _name, _pattern, _first in _SCALARS:

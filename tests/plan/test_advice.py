@@ -70,6 +70,14 @@ def test_every_stated_fact_has_a_reason(fact, verdict):
     assert after.verdict == verdict
 
 
+def test_a_training_job_uses_the_gpus_of_all_its_hosts():
+    """200 hosts x 8 = 1,600 GPUs; 64 x 8 = 512, which exchange gradients every 100 ms."""
+    many = softib.advise(softib.Facts(hosts=200, kind="training"))
+    assert many.verdict == "infiniband" and many.reasons[0].reason.startswith("1,600 GPUs")
+    often = softib.advise(softib.Facts(hosts=64, kind="training", step_ms=100.0), gpus_per_host=8)
+    assert often.verdict == "infiniband" and often.reasons[0].reason.startswith("512 GPUs")
+
+
 @pytest.mark.parametrize(
     ("facts", "why"),
     [

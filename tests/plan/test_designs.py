@@ -137,13 +137,23 @@ def test_a_design_that_no_subnet_can_address_is_refused(monkeypatch):
 
 def test_growth_counts_cables_by_both_ends():
     """Two switches of 4 hosts each become three: by hand."""
-    before = first(Demand(31, 8)).wiring
+    before = first(Demand(31, 8)).blueprint
     same = growth(before, before)
     assert (same.kept, same.moved, same.new, same.new_switches) == (508, 0, 0, 0)
-    after = first(Demand(63, 8)).wiring
+    after = first(Demand(63, 8)).blueprint
     change = growth(before, after)
     assert change.new_switches == 12 and change.new == 1020 - 508  # the tables' own difference
     assert change.kept + change.moved == 508
+
+
+@pytest.mark.parametrize(("hosts", "radix", "moves"), [(64, 8, 32), (4096, 64, 2048), (8192, 64, 4096)])
+def test_a_tree_of_full_pods_moves_half_of_the_uplinks_of_each_spine(hosts, radix, moves):
+    """Twice the pods need twice the cores, so half of the uplinks of each spine move to the new cores, and no other
+    cable moves."""
+    tree = lambda n: next(c for c in candidates(Demand(n, radix=radix)).designs if c.label == "fat tree, 3 tiers")
+    change = growth(tree(hosts).blueprint, tree(2 * hosts).blueprint)
+    assert (change.kept, change.moved, change.new) == (3 * hosts - moves, moves, 3 * hosts)
+    assert (change.idle_switches, change.new_switches) == (0, 5 * hosts // radix)
 
 
 @pytest.mark.parametrize("radix", [5, 7, 9, 63])

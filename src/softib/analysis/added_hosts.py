@@ -20,6 +20,7 @@ from softib.components import components
 from softib.diags.structure.recognise import Structure, recognise
 from softib.errors import InputError
 from softib.fabric.model import Fabric
+from softib.fabric.node_finder import host_numbers
 from softib.iba.constants import LID_UCAST_MAX
 from softib.plural import counted
 
@@ -54,7 +55,8 @@ class _Leaf:
 
 
 def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Addition:
-    """Add ``hosts`` with ``adapters`` ports each (default: one port per rail of the fabric, otherwise one).
+    """Add ``hosts`` with ``adapters`` ports each (default: one port per rail of the fabric, otherwise as many as most
+    of its hosts have).
 
     Raises :class:`InputError` if the fabric is not a tree of at most three tiers.
     """
@@ -64,7 +66,7 @@ def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Additi
             f"this fabric is recognised as {structure.kind} of {counted(structure.levels, 'tier')}; hosts can be added "
             f"only to trees of one to three tiers; use softib plan design with the total number of hosts"
         )
-    each = adapters or max(1, structure.rails)
+    each = adapters or (structure.rails if structure.rails > 1 else _usual_ports(fabric))
     leaves = _leaves(fabric, structure)
     if not leaves:
         raise InputError("no switch has hosts, so softib cannot place new ones; use a fabric with hosts")
@@ -84,6 +86,13 @@ def add_hosts(fabric: Fabric, hosts: int, adapters: int | None = None) -> Additi
     after = [leaf.down / leaf.up for leaf in leaves if leaf.up]
     addition.oversubscription = max(after, default=1.0)
     return addition
+
+
+def _usual_ports(fabric: Fabric) -> int:
+    """Return the most frequent number of cabled ports of a host, at least 1."""
+    cabled = fabric.port_node[(fabric.port_peer >= 0) & fabric.is_host[fabric.port_node]]
+    host = host_numbers(fabric)[cabled]
+    return int(np.bincount(np.bincount(host)[np.unique(host)]).argmax()) if len(host) else 1
 
 
 def _leaves(fabric: Fabric, structure: Structure) -> list[_Leaf]:
@@ -151,8 +160,8 @@ def _new_leaves(
     uplinks = max((leaf.up for leaf in leaves), default=0)
     if uplinks == 0:
         raise InputError(
-            f"{counted(len(names), 'host')} do not fit, because there is no switch above the leaves; use softib plan "
-            f"design with the total number of hosts"
+            f"there is no room for {counted(len(names), 'host')}, because there is no switch above the leaves; use "
+            f"softib plan design with the total number of hosts"
         )
     slots = min(radix - uplinks, int(uplinks * ratio + 1e-9))
     each, rails = addition.adapters, structure.rails
@@ -233,7 +242,7 @@ def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition)
         _more_tops(stage, fresh, radix, addition)
         addition.notes.append(
             f"the {counted(above, 'switch')} above have {have:,} free ports for {need:,} uplinks: add "
-            f"{addition.tops - tops} switches to that tier, and to them "
+            f"{counted(addition.tops - tops, 'switch')} to that tier, and to them "
             f"{counted(len(addition.moves) - moved, 'cable')} move"
         )
     for lower in fresh:
@@ -262,7 +271,7 @@ def _more_tops(stage: _Stage, fresh: list[_Lower], radix: int, addition: Additio
         tops += 1
     if tops > uplinks or count > radix:
         raise InputError(
-            f"{counted(count, 'switch')} with {counted(uplinks, 'uplink')} each do not fit below one tier of "
+            f"there is no room for {counted(count, 'switch')} with {counted(uplinks, 'uplink')} each below one tier of "
             f"{radix}-port switches; use softib plan design with the total number of hosts"
         )
     share = uplinks // tops

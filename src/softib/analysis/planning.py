@@ -152,7 +152,7 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
         bisection=None if cut.percent is None else cut.percent / 100,
         effective=effective,
         failures=tuple(_failures(up, level, ports, seed)),
-        growth=None if twice is None else growth(shape.wiring, twice.wiring),
+        growth=None if twice is None else growth(shape.blueprint, twice.blueprint),
         power=_power(fabric, shape.parameters["generation"]),
         price=price_of(book, fabric, shape.parameters["generation"], whole=True),
     )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from softib.components import components
 from softib.errors import InputError, UnknownName
 from softib.fabric.model import Fabric
 from softib.fabric.subnets import in_largest
@@ -26,6 +27,7 @@ __all__ = [
     "device_name",
     "distinct_names",
     "find_node",
+    "host_numbers",
     "host_of",
     "master_of",
     "port_named",
@@ -93,6 +95,17 @@ def host_of(fabric: Fabric, node: int) -> list[int]:
         named = np.flatnonzero((f.node_desc[:, : len(prefix)] == prefix).all(axis=1) & hosts).tolist()
         same = sorted({*same, *(n for n in named if device_name(f, n))})
     return [int(n) for n in same]
+
+
+def host_numbers(fabric: Fabric) -> np.ndarray:
+    """Return, for every node, the first node of its host (:func:`host_of`): int64[nodes]."""
+    first: dict[object, int] = {}
+    pairs = []
+    for node in np.flatnonzero(fabric.is_host).tolist():
+        keys: list[object] = [guid] if (guid := int(fabric.sys_guid[node])) else []
+        keys += [fabric.node_name(node).split(" ")[0]] if device_name(fabric, node) else []
+        pairs += [(node, first.setdefault(key, node)) for key in keys]
+    return components(fabric.sizes.nodes, *np.array(pairs, np.int64).reshape(-1, 2).T)
 
 
 def default_port(fabric: Fabric) -> int:

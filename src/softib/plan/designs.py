@@ -54,7 +54,7 @@ class Demand:
         for name, value, least in (("hosts", self.hosts, 1), ("adapters", self.adapters, 1)):
             if value < least:
                 raise InputError(f"{name} {value}: a design needs at least {counted(least, name.removesuffix('s'))}")
-        if self.oversubscription < 1:
+        if not self.oversubscription >= 1:  # NaN included
             raise InputError(
                 f"oversubscription {self.oversubscription:g}: use 1 for a full bisection, 2 for half as many uplinks"
             )
@@ -118,7 +118,8 @@ class Candidate:
     def room(self) -> int:
         """Number of hosts for which the leaves have ports; at least that of the demand."""
         leaves = int(np.count_nonzero(self.blueprint.node_level == 1))
-        return leaves * self.leaf_ports // self.parameters.get("rails", self.parameters.get("adapters", 1))
+        slots = leaves * self.leaf_ports // self.parameters.get("rails", self.parameters.get("adapters", 1))
+        return slots - bool(self.blueprint.values.get("ufm"))  # UFM has one slot
 
 
 class Candidates(NamedTuple):

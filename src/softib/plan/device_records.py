@@ -84,11 +84,14 @@ class DeviceCatalogue(Result):
 
 
 def rows_of(name: str | None = None) -> list[Device]:
-    """Return the rows of the catalogue, or those of the device ``name``. Raises :class:`UnknownName`."""
+    """Return the rows of the catalogue, or those of the device ``name``: a name in the catalogue, or a system or part
+    number with a switch chip (``QM9700``, ``MQM9700-NS2F``). Raises :class:`UnknownName`."""
     rows = [_device(kind, part) for kind, parts in KINDS.items() for part in parts]
     if name is None:
         return rows
     matches = [row for row in rows if row.name.lower() == name.lower()]
+    chips = [row.name for row in SWITCHES if any(system in name.upper() for system in row.systems)]
+    matches = matches or [row for row in rows if row.name in chips and row.kind == "switch"]
     if not matches:
         raise UnknownName("device", name, [row.name for row in rows])
     return matches

@@ -13,20 +13,11 @@ import pytest
 from softib.cli.main import cli
 from softib.cli.shared.named_files import InputFile, InputFolder, OutputFile, OutputFolder
 from softib.errors import InputError
+from tests.cli.command_tree import commands
 from tests.cli.run import one_line, softib
 
 NEVER = "/dev/null/x"
 TYPES = (InputFile, InputFolder, OutputFile, OutputFolder)
-
-
-def commands(words: tuple[str, ...], command: click.Command):
-    yield words, command
-    if not isinstance(command, click.Group):
-        return
-    context = click.Context(command)
-    for name in command.list_commands(context):
-        yield from commands((*words, name), command.get_command(context, name))
-
 
 CASES = [
     pytest.param(words, command, param, id=" ".join((*words, param.name)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,7 @@ def advise(
     """Advise on the network for a job that ``facts`` describe. ``workload`` (as in :func:`softib.simulate`) is
     simulated on each of ``networks``; without a workload, only rules apply. The time of a step and the share of
     communication come from the run if ``facts`` do not state them. ``gpus_per_host``: GPUs of a host, and adapters if
-    the job uses GPUs. Raises :class:`InputError`.
+    the job uses GPUs; a training job without a number of GPUs uses all of its hosts. Raises :class:`InputError`.
 
     >>> import softib
     >>> softib.advise(softib.Facts(hosts=8)).verdict
@@ -95,6 +96,8 @@ def advise(
     from softib.plan.advice import opinions, verdict_of
 
     _check(facts)
+    if facts.kind == "training" and not facts.gpus:
+        facts = dataclasses.replace(facts, gpus=facts.hosts * gpus_per_host)
     comparison, per_money, messages = None, None, None
     notes: list[str] = []
     breaks: list[BreakEven] = []
@@ -120,6 +123,9 @@ def advise(
 
 
 def _check(facts: Facts) -> None:
+    for label, number in (("calls_a_second", facts.calls_a_second), ("step_ms", facts.step_ms)):
+        if number is not None and not (0 <= number < math.inf):
+            raise InputError(f"{label} {number:g}: use a finite number, 0 or more")
     if facts.kind not in KINDS:
         raise UnknownName("kind of workload", facts.kind, KINDS)
     for name, value in (("storage", facts.storage), ("existing", facts.existing)):

@@ -240,17 +240,18 @@ class CablePlan(Suggests):
 def generation_of(fabric: Fabric) -> str:
     """Return the fastest speed of a fabric's links, as the name of its generation. Raises
     :class:`InputError` if the source records none."""
-    from softib.fabric.end_ports import port_gbps
-    from softib.iba.rates import SPEED_BY_NAME
+    from softib.fabric.power_up import active_speed_codes
+    from softib.iba.rates import SPEED_BY_CODE
 
     stated = result_of(fabric).fabric.source.generator.get("params", {}).get("generation")
     if stated:
         return str(stated)
-    gbps = float(port_gbps(result_of(fabric).fabric).max(initial=0.0))
-    named = [name for name, speed in SPEED_BY_NAME.items() if abs(speed.lane_gbps * 4 - gbps) < 1]
-    if not named:
+    arrays = result_of(fabric).fabric
+    codes = active_speed_codes(arrays.port_info, arrays.port_mlnx_speed)[arrays.linked & (arrays.port_num > 0)]
+    speeds = [SPEED_BY_CODE[code] for code in np.unique(codes).tolist() if code in SPEED_BY_CODE]
+    if not speeds:
         raise InputError(f"{fabric.source}: no link has a known speed; set it, for example with --generation NDR")
-    return named[-1]
+    return max(speeds, key=lambda speed: speed.lane_data_gbps).name
 
 
 def plan_cables(

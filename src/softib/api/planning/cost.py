@@ -203,6 +203,8 @@ def plan_cost(
 
     if workload is not None and gpus is None:
         raise InputError("a workload needs the number of GPUs; set gpus")
+    if scale and workload is None:
+        raise InputError("scale is for a scaling curve of a workload; add a workload, for example training-step:1")
     fabric = as_fabric(source)
     plan = plan_cables(fabric, floor, ancillary=ancillary, shared=shared, generation=generation, prices=prices)
     cost = Cost(plan, read_book(prices), gpus, [])

@@ -9,6 +9,7 @@ import click
 from softib.cli.shared import completing
 from softib.cli.shared.clock import clock
 from softib.cli.shared.named_files import InputFile
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.observed import observed_fabric
 from softib.cli.shared.options import every_option, json_option, mkey_option, rounds_option
 from softib.cli.shared.output import Compiling, Steps, print_json, print_lines, print_notice
@@ -54,7 +55,7 @@ def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
 )
 @click.option(
     "--hold",
-    type=click.FloatRange(1.0),
+    type=Number(1.0),
     default=3600.0,
     show_default=True,
     metavar="SECONDS",

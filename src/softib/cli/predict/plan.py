@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFile, OutputFolder
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.options import Load, json_option, source_options
 from softib.cli.shared.output import Steps, print_json, print_notice, print_problems, print_result
 
@@ -68,7 +70,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="Number of GPUs, instead of hosts.")
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     metavar="SUM",
     help=(
         "Maximum price of the network, instead of hosts: the design has the largest number of GPU hosts within this "
@@ -85,7 +87,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--radix", type=click.IntRange(4, 254), metavar="N", help="Ports of a switch; default: the catalogue's.")
 @click.option(
     "--oversubscription",
-    type=click.FloatRange(1, 60),
+    type=Number(1, 60),
     default=1.0,
     show_default=True,
     metavar="R",
@@ -300,12 +302,12 @@ NETWORKS = click.Choice(("ethernet", "infiniband"))
 @click.option(
     "--calls",
     "calls_a_second",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     metavar="N",
     help="Number of MPI collectives per second on each rank.",
 )
 @click.option(
-    "--step", "step_ms", type=click.FloatRange(min=0), metavar="MS", help="Milliseconds between exchanges of gradients."
+    "--step", "step_ms", type=Number(min=0), metavar="MS", help="Milliseconds between exchanges of gradients."
 )
 @click.option("--storage", type=NETWORKS, help="Network of the parallel file system.")
 @click.option("--existing", type=NETWORKS, help="The network that the site already has.")
@@ -352,6 +354,9 @@ def advise(
         raise click.UsageError("use one of --hosts and --gpus")
     nodes = hosts if hosts is not None else -(-int(gpus or 0) // gpus_per_host)
     named: Any = kind or (softib.kind_of(workload) if workload is not None else "mpi")
+    given = click.get_current_context().get_parameter_source("gpus_per_host") is ParameterSource.COMMANDLINE
+    if gpus is None and given:
+        gpus = nodes * gpus_per_host
     stated = {key: value for key, value in facts.items() if value is not None}
     result = softib.advise(
         softib.Facts(nodes, gpus or 0, named, **stated), workload, gpus_per_host=gpus_per_host, prices=prices

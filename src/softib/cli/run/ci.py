@@ -8,6 +8,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFolder
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import print_json, print_notice
 
@@ -57,7 +58,7 @@ from softib.cli.shared.output import print_json, print_notice
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0.1, 86_400),
+    type=Number(0.1, 86_400),
     metavar="S",
     default=3600,
     show_default=True,

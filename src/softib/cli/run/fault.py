@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softib.cli.shared import completing
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.options import fabric_option, json_option
 from softib.cli.shared.output import print_json
 from softib.foreign_text import shown
@@ -63,18 +64,26 @@ _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0
 @click.argument("kind", type=click.Choice(_KINDS))
 @click.argument("locations", metavar="[NODE[PORT]]... [RATE]", nargs=-1, shell_complete=completing.nodes)
 @click.option(
-    "--period", "period_s", type=float, metavar="S", help=("flap: seconds between two link failures (default 2).")
+    "--period",
+    "period_s",
+    type=Number(min=0),
+    metavar="S",
+    help=("flap: seconds between two link failures (default 2)."),
 )
 @click.option(
     "--down",
     "down_s",
-    type=float,
+    type=Number(min=0),
     metavar="S",
     help="flap: duration of each failure in seconds (default: half a period).",
 )
 @click.option("--count", type=int, metavar="N", help="flap: number of failures (default: until clear or link-up).")
 @click.option(
-    "--duration", "duration_s", type=float, metavar="S", help="flap: time in seconds after which no new failure starts."
+    "--duration",
+    "duration_s",
+    type=Number(min=0),
+    metavar="S",
+    help="flap: time in seconds after which no new failure starts.",
 )
 @click.option("--width", type=int, metavar="LANES", help="downgrade: maximum lanes.")
 @click.option("--speed", metavar="GEN", help="downgrade: maximum generation, for example EDR.")

@@ -11,6 +11,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFile
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Compiling, print_json, print_lines, print_notice, print_result
 
@@ -191,9 +192,7 @@ def flush(address: str, nqn: str | None, namespace: int, as_json: bool) -> int:
     "--depth", type=click.IntRange(1, 255), default=32, show_default=True, help=("Outstanding commands per queue.")
 )
 @click.option("--queues", type=click.IntRange(1, 16), default=1, show_default=True, help="I/O queues, one thread each.")
-@click.option(
-    "--seconds", type=click.FloatRange(0.1, 86_400), default=5.0, show_default=True, metavar="S", help="How long."
-)
+@click.option("--seconds", type=Number(0.1, 86_400), default=5.0, show_default=True, metavar="S", help="How long.")
 @click.option(
     "--mix",
     type=click.Choice(["read", "write", "mixed"]),

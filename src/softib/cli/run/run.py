@@ -9,6 +9,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import OutputFile
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.options import fabric_option
 from softib.cli.shared.output import print_notice
 
@@ -65,7 +66,7 @@ from softib.cli.shared.output import print_notice
 @click.option("--ns", is_flag=True, help="Show /sys/class/infiniband in a mount namespace, for static and Go programs.")
 @click.option(
     "--refresh",
-    type=click.FloatRange(0.05, 3600),
+    type=Number(0.05, 3600),
     metavar="S",
     help="Seconds between refreshes of the tree while PROGRAM runs (default: 1 with --ns, else none).",
 )

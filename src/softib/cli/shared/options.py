@@ -13,6 +13,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, InputFolder
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.output import Steps, print_notice, show_progress
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ rounds_option = click.option(
     help="Readings of a running fabric or umad:DEVICE.",
 )
 every_option = click.option(
-    "--every", type=click.FloatRange(0.1), default=10.0, show_default=True, metavar="SECONDS", help="Between readings."
+    "--every", type=Number(0.1), default=10.0, show_default=True, metavar="SECONDS", help="Between readings."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 fabric_option = click.option(

@@ -8,6 +8,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFile
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Steps, print_json, print_lines, print_notice, print_problems, show_line
 from softib.foreign_text import shown
@@ -67,7 +68,7 @@ from softib.foreign_text import shown
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0.01),
+    type=Number(0.01),
     default=1.0,
     show_default=True,
     metavar="S",

@@ -9,6 +9,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFolder
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import Compiling, Listening, print_json, print_line, print_lines, print_notice
 from softib.cli.shared.subcommands import VerbWithCommands
@@ -28,12 +29,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="Scheme of the ports' metric names and labels; data is in bytes in both.",
 )
-@click.option(
-    "--every", type=click.FloatRange(0.1), default=15.0, show_default=True, metavar="SECONDS", help="Between rounds."
-)
+@click.option("--every", type=Number(0.1), default=15.0, show_default=True, metavar="SECONDS", help="Between rounds.")
 @click.option(
     "--window",
-    type=click.FloatRange(1.0),
+    type=Number(1.0),
     default=3600.0,
     show_default=True,
     metavar="SECONDS",
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 @click.option("--history", metavar="DIR", type=OutputFolder(), help="Keep every interval as Parquet in this directory.")
 @click.option(
     "--keep-days",
-    type=click.FloatRange(0.0),
+    type=Number(0.0),
     default=30.0,
     show_default=True,
     help="Days to keep the history, and devices that are down; 0: unlimited.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from softib.cli.shared.named_files import InputFile, InputFolder, OutputFile
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.options import json_option
 from softib.cli.shared.output import print_notice, print_result
 
@@ -29,7 +30,7 @@ from softib.cli.shared.output import print_notice, print_result
 @click.option(
     "--timeout",
     metavar="S",
-    type=click.FloatRange(0.01),
+    type=Number(0.01),
     default=1.0,
     show_default=True,
     help="Time limit for reading the host's files in seconds.",

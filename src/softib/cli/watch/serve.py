@@ -10,6 +10,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile, OutputFolder
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.options import mkey_option
 from softib.cli.shared.output import Listening, Steps, print_line, print_notice
 from softib.errors import InputError
@@ -34,7 +35,7 @@ from softib.input_files import read_text
 )
 @click.option(
     "--every",
-    type=click.FloatRange(0.2, 3600),
+    type=Number(0.2, 3600),
     default=2.0,
     show_default=True,
     metavar="S",

@@ -15,6 +15,7 @@ import click
 
 from softib.cli.shared import completing
 from softib.cli.shared.named_files import InputFile
+from softib.cli.shared.numbers import Number
 from softib.cli.shared.output import Compiling, print_json
 from softib.errors import PeerError
 
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("source", shell_complete=completing.fabrics)
-@click.option(
-    "--every", type=click.FloatRange(0.1), default=2.0, show_default=True, metavar="SECONDS", help="Between rounds."
-)
+@click.option("--every", type=Number(0.1), default=2.0, show_default=True, metavar="SECONDS", help="Between rounds.")
 @click.option(
     "--sort",
     type=click.Choice(["busy", "waiting", "errors", "jobs"]),
