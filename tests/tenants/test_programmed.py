@@ -125,6 +125,17 @@ def test_a_drift_is_present_until_the_table_is_read_without_it(lab, monkeypatch)
     assert 0x8124 not in lab._table(lab.rows[victim])
 
 
+def test_a_drift_ends_when_a_change_programs_the_table(lab, monkeypatch):
+    """Without another comparison: the table was read back with the wanted P_Keys after the change."""
+    victim, f, programmer = lab.hosts[1], lab.fabric, lab.service.programmer
+    present = lambda: [x for x in lab.service.findings() if x.kind == "drift" and x.where == f"{victim:016x}"]
+    programmer.call(lambda: programmer.drifts.enter([Drift(1.0, victim, "its port", (), (0x8125,))], False))
+    assert present()
+    monkeypatch.setattr(programmer._reconciliation, "run", lambda *_: None)
+    assert lab.settled(add(lab, 0x35, members(victim))).state == "programmed"
+    assert not present()
+
+
 def test_a_change_before_the_first_search_does_not_cut_the_manager_off(lab):
     """The manager's port is unknown, so that nobody can refuse a partition that takes the default P_Key from its index 0: the partition is
     programmed without the index, and a finding says so."""
