@@ -32,7 +32,7 @@ def lock(path: Path, what: str, folder: Path) -> ExitStack:
             file.seek(0)
             owner = shown(file.read(MOST).decode(errors="replace").strip()) or "another process"
             held.close()
-            raise InputError(f"{what} is already served by {owner}; stop that process first") from None
+            raise InputError(f"{owner} already serves {what}; stop that process first") from None
         if _is_at(file.fileno(), path):
             break
         held.close()  # the former owner has just removed the file
