@@ -37,10 +37,11 @@ def serve(
     tls: Tls | None = None,
     listener: socket.socket | None = None,
 ) -> None:
-    """Serve until Ctrl-C. ``port``: 0 selects a free port. ``listener``: the result of :func:`listen` for this address. ``ready`` is called with the address to open, which includes
-    the token if one was generated. ``wrapped`` puts other applications around this one. Except on loopback a token is
-    always required; if none is given, one is generated. Raises :class:`InputError` if a library is missing, the address
-    does not belong to this machine, or the port is taken.
+    """Serve until Ctrl-C. ``port``: 0 selects a free port. ``listener``: the result of :func:`listen` for this address.
+    ``ready`` is called with the address to open, which includes the token if one was generated. ``wrapped`` puts other
+    applications around this one. Except on loopback a token is always required; if none is given, one is generated.
+    Raises :class:`InputError` if a library is missing, the address does not belong to this machine, or the port is
+    taken.
     """
     uvicorn_server = _library()
     from softib.web.app import app_of
