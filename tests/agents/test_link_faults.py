@@ -169,7 +169,7 @@ def test_a_downgraded_link_trains_at_what_is_left_and_recovers():
         assert PortInfo.link_speed_active.get(info) == 4 and PortInfo.link_speed_ext_active.get(info) == 0
         assert f.counters["link_downed_counter"][port] == 1
     assert states(f, a, b) == [UP, UP]
-    for lanes, code, what in ((12, None, "support"), (None, 8, "reach EDR")):
+    for lanes, code, what in ((12, None, "support"), (None, 8, "support at most EDR")):
         with pytest.raises(InputError, match=what):
             plane.faults.limit(a, lanes, code, S)
     plane.faults.unlimit(b, 2 * S)

@@ -131,7 +131,7 @@ def test_a_dump_is_verified_and_a_file_without_tables_says_so(tmp_path):
     assert command("route", source, "--dump", dump).code == 0
     with_lids = tmp_path / "lids.ibnetdiscover"
     assert command("convert", source, with_lids).code == 0
-    with pytest.raises(softib.InputError, match="holds no forwarding tables"):
+    with pytest.raises(softib.InputError, match="has no forwarding tables"):
         softib.verify(source)
 
 

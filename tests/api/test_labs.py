@@ -176,7 +176,7 @@ def test_another_repair_than_the_right_one_is_wrong(tmp_path):
 
 def test_missing_and_foreign_files_are_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "not begun" in one_line(command("lab", "2", "--check"))
+    assert "laboratory not started" in one_line(command("lab", "2", "--check"))
     assert command("lab", "2").code == 0
     (tmp_path / "lab-02" / "found.ibnetdiscover").unlink()
     assert "found.ibnetdiscover: this file of laboratory 2 is missing; run 'softib lab 2' to restore it" in one_line(
@@ -184,7 +184,7 @@ def test_missing_and_foreign_files_are_one_line(tmp_path, monkeypatch):
     )
     assert command("lab", "2").code == 0
     (tmp_path / "lab-02" / ANSWERS).write_text("colour: red\n")
-    assert "'colour' is not asked" in one_line(command("lab", "2", "--check"))
+    assert "'colour' is not a question" in one_line(command("lab", "2", "--check"))
     (tmp_path / "lab-02" / ANSWERS).write_bytes(b"\0" * 100)
     assert ANSWERS in one_line(command("lab", "2", "--check"))
     (tmp_path / "lab-02" / ".mistakes").write_text("[]")

@@ -181,7 +181,7 @@ def test_other_texts_are_refused(text):
         ("fabric: x.yaml\n", "nodes: is missing"),
         ("nodes: {host-0001: 7}\n", ":1: host-0001: a command must be"),
         ("nodes: {a: x}\nfalts: []\n", ":2: unknown key 'falts'"),
-        ("nodes: {a: x}\nfaults: link-down@2s\n", "a list of texts"),
+        ("nodes: {a: x}\nfaults: link-down@2s\n", "a list of strings"),
         ("nodes: {a: 'x \"y'}\n", ":1: a: a command must be"),
     ),
 )

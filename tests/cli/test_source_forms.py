@@ -81,7 +81,7 @@ def test_a_cut_gzip_file_is_named(tmp_path):
     path.write_bytes(path.read_bytes()[:-20])
     assert f"{path}: the gzip data cannot be unpacked" in one_line(softib("check", path))
     path.write_bytes(path.read_bytes()[:10])
-    assert f"{path}: gzip data that cannot be unpacked" in one_line(softib("check", path))
+    assert f"{path}: the gzip data cannot be unpacked" in one_line(softib("check", path))
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])

@@ -98,5 +98,5 @@ def test_the_fabric_file_says_it(tmp_path):
 
 
 def test_another_count_is_one_line():
-    with pytest.raises(InputError, match="7 data VLs: a port has 1, 2, 4, 8 or 15"):
+    with pytest.raises(InputError, match="7 data VLs are not possible; use 1, 2, 4, 8 or 15"):
         set_data_vls(generate("ring", switches=3), 7)

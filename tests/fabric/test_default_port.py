@@ -47,6 +47,6 @@ def test_what_nobody_can_sit_on_is_refused_in_one_line():
     with pytest.raises(InputError, match="no node"):
         default_port(FabricBuilder("empty").build())
     f = fabric()
-    for node, portnum, why in ((99, None, "no node 99"), (0, 1, "port 0"), (3, 3, "no port 3")):
+    for node, portnum, why in ((99, None, "node 99 does not exist"), (0, 1, "port 0"), (3, 3, "no port 3")):
         with pytest.raises(InputError, match=why):
             port_on(f, node, portnum)

@@ -57,7 +57,7 @@ def test_the_error_proposes_hosts_and_nodes(fabric):
 
 @pytest.mark.parametrize(("name", "n"), [("rails", 2), ("twin", 2), ("MT4123", 2)])
 def test_several_nodes_are_listed_in_one_line(fabric, name, n):
-    with pytest.raises(InputError, match=f"means {n} nodes") as error:
+    with pytest.raises(InputError, match=f"matches {n} nodes") as error:
         find_node(fabric, name)
     rows = NodeFinder(fabric).rows(name)
     assert all(f"{int(fabric.node_guid[row]):#018x}" in str(error.value) for row in rows) and "\n" not in str(
@@ -70,7 +70,7 @@ def test_a_hosts_name_means_its_first_adapter_where_a_program_is_placed(fabric):
     assert finder.adapter("rails") == 2 and finder.port("rails:1") == finder.port("rails mlx5_0")
     assert port_named(fabric, "rails") == finder.port("rails")
     for name in ("twin", "MT4123"):  # of two hosts
-        with pytest.raises(InputError, match="means 2 nodes"):
+        with pytest.raises(InputError, match="matches 2 nodes"):
             finder.adapter(name)
 
 

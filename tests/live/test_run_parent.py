@@ -141,7 +141,7 @@ def test_programs_end_after_their_fabric(softib, stock, how):
         os.kill(one.status()[0]["pid"], signal.SIGKILL)
     for (_, words, code), program in zip(expected, running, strict=True):
         assert program.wait(120) == code, words
-        assert b"the fabric is gone; its programs are ended" in program.stderr.read()
+        assert b"the fabric has stopped, so its programs are terminated" in program.stderr.read()
         program.stderr.close()
     assert wait_for(lambda: not left(), 120), "programs in the background"
 

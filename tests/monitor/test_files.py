@@ -181,7 +181,7 @@ def test_a_date_that_is_none_leaves_the_time_of_the_file(pair):
 def test_a_dump_of_another_fabric_is_one_line(pair, tmp_path):
     other = tmp_path / "other.db_csv"
     other.write_text(re.sub(r"0x(\w{8})0(\w{7})\b", r"0x\1f\2", DB_CSV.read_text().replace(STATED, LATER)))
-    with pytest.raises(softib.InputError, match="of another fabric") as error:
+    with pytest.raises(softib.InputError, match="of different fabrics") as error:
         softib.observe(pair[0], other)
     assert "\n" not in str(error.value)
 

@@ -72,8 +72,8 @@ def test_the_csv_form_has_raw_error_ratios_and_temperatures(tmp_path):
     [
         ('{"values": 7, "node_guid": 1}', "no list of values"),
         ('{"values": [{"node_guid": "0x1"', "no UFM telemetry"),
-        ("Node_GUID,Port_Number,Symbol_Errors\n0x1,0,5\nx,y,z\n", "no counters"),
-        ('{"values": [{"node_guid": "0x1", "port_num": NaN}]}', "no counters"),
+        ("Node_GUID,Port_Number,Symbol_Errors\n0x1,0,5\nx,y,z\n", "of no port of this fabric"),
+        ('{"values": [{"node_guid": "0x1", "port_num": NaN}]}', "of no port of this fabric"),
     ],
 )
 def test_what_is_none_is_one_line(tmp_path, text, says):

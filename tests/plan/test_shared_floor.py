@@ -142,7 +142,7 @@ def test_a_misspelt_row_stays_a_row_that_matches_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("floor", "storage", "shared", "why"),
     [
-        ({}, {"prefix": ""}, 1, "leaf-1 is a switch of two fabrics"),
+        ({}, {"prefix": ""}, 1, "leaf-1 is the name of a switch in two fabrics"),
         ({"racks": 4}, {}, 1, "33 hosts, 4 in a rack, 20 storage hosts, 24 in a rack, and 17 switches need"),
         (
             {"rows": 1, "racks": 41, "kw": 8, "host": {"units": 8, "kw": 7.9}, "management": {"units": 1, "kw": 6.5}},

@@ -176,7 +176,7 @@ WRONG = [
         "groups",
         "port-group\nname: a\nport-guid: 0x1@0-300\nend-port-group\n",
         "",
-        "groups:3: port-guid: .*not possible",
+        "groups:3: port-guid: .*not valid",
     ),
     ("groups", "port-group\nname: a\nport-regexp: [\nend-port-group\n", "", "groups:3: port-regexp"),
     ("groups", "port-group\nname: a\nunion-rule: b, c\nend-port-group\n", "", "which is not defined above"),

@@ -575,7 +575,7 @@ def test_bit_errors_begin_at_their_time():
         (TimedFault(0, "switch-down", "host-0001"), "not a switch"),
         (TimedFault(0, "downgrade", "leaf-1[1]", {"training": 0}), "needs a width"),
         (TimedFault(0, "downgrade", "leaf-1[1]", {"speed": "XXX", "training": 0}), "speed"),
-        (TimedFault(0, "downgrade", "leaf-1[1]", {"speed": "XDR", "training": 0}), "reach"),
+        (TimedFault(0, "downgrade", "leaf-1[1]", {"speed": "XDR", "training": 0}), "support at most NDR"),
     ],
 )
 def test_a_fault_that_cannot_be_is_one_line(fault, said):

@@ -270,7 +270,9 @@ def test_rights_come_before_a_repeated_answer(ask, service, accounts):
     assert ask("DELETE", "/tenants/v1/accounts/red")[0] == 200
     service.accounts.put(Account("red", "tenant", "blue"), PASSWORD)
     third = ask("POST", "/tenants/v1/partitions", {"name": "a"}, red, x_request_id="moved")
-    assert third[0] == 409 and "limit of 2" in third[1]["error"], "another account of that name: a new request"
+    assert third[0] == 409 and "limit of 2 partitions" in third[1]["error"], (
+        "another account of that name: a new request"
+    )
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_tenants_name_does_not_bring_its_accounts_to_the_next(ask, service, wh
     status, document = ask("DELETE", "/tenants/v1/tenants/navy")
     assert status == 409 and "accounts: navy" in document["error"]
     assert ask("GET", "/tenants/v1/tenants", authorization=who["navy"])[0] == 200
-    with pytest.raises(SoftibError, match="no tenant"):
+    with pytest.raises(SoftibError, match="does not exist"):
         service.accounts.put(Account("ghost", "tenant", "none"), PASSWORD)
 
 

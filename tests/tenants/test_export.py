@@ -208,7 +208,7 @@ def test_a_file_that_comes_twice_makes_nothing_twice(ask, service):
     first = dict(service.state.partitions)
     assert len(first) == 3 and "it gets" in note
     (note,) = [n for n in taken(ask, "partitions.conf", content) if "blue" in n]
-    assert service.state.partitions == first and "with that name in the subnet" in note
+    assert service.state.partitions == first and "the partition with that name" in note
     blue = next(f"{pkey:#x}" for pkey, p in first.items() if p.name == "blue")
     tried = lambda text: ask("POST", "/tenants/v1/import", {"format": "partitions.conf", "content": text})
     status, answer = tried(f"blue : ;\nother={blue} : ;\n")

@@ -1,2 +1,2 @@
-"""The steps that report, check and route have in common: read a fabric, bring it up, prove its tables, check it,
-predict traffic."""
+"""The steps that ``softib report``, ``check`` and ``route`` share: read a fabric, bring it up, prove its tables, check
+it, predict its traffic."""

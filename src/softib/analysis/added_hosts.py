@@ -1,11 +1,11 @@
-"""Add hosts to an existing fabric: the ports to use, the parts to buy, the cables to move. Hosts go to free ports of
-leaves, as long as no leaf becomes more oversubscribed than the most oversubscribed leaf is now. All other hosts get new
-leaves, which have the same number of uplinks and use free ports of the switches above. If there are too few such ports,
-switches are added to that tier, and each leaf moves an equal share of its uplinks to the new switches.
+"""Adds hosts to an existing fabric: determines the ports to use, the parts to buy, and the cables to move. Hosts go to
+free ports of leaves, as long as no leaf becomes more oversubscribed than the most oversubscribed leaf is now. All other
+hosts get new leaves, which have the same number of uplinks and use free ports of the switches above. If there are too
+few such ports, switches are added to that tier, and each leaf moves an equal share of its uplinks to the new switches.
 
-In a tree of three tiers, new leaves first go to pods whose spines have free ports, then to new pods
-with the same number of spines as the largest pod. Each new spine copies a spine of that pod, and is cabled to the same
-cores, in the way in which leaves are cabled to spines.
+In a tree of three tiers, new leaves first go to pods whose spines have free ports, then to new pods with the same
+number of spines as the largest pod. Each new spine is a copy of a spine of that pod and is cabled to the same cores, by
+the same rules as leaves to spines.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _fill(leaves: list[_Leaf], names: list[str], each: int, rails: int, ratio: f
     waiting = [iter(group) for group in groups]
     current = [next(group, None) for group in waiting]
     for placed, name in enumerate(names):
-        for r, group in enumerate(waiting):  # a leaf that is too full for one host is too full for the next
+        for r, group in enumerate(waiting):  # once a leaf is too full for one host, it is too full for the next
             while (leaf := current[r]) is not None and _room(leaf, ratio) < need:
                 current[r] = next(group, None)
         chosen = [leaf for leaf in current if leaf is not None]
@@ -146,7 +146,7 @@ def _plug(name: str, chosen: list[_Leaf], addition: Addition) -> None:
 def _new_leaves(
     fabric: Fabric, structure: Structure, leaves: list[_Leaf], names: list[str], ratio: float, addition: Addition
 ) -> None:
-    """Add leaves, with their uplinks, for the hosts that did not get a port."""
+    """Add leaves with uplinks for the hosts that did not get a port."""
     radix = max(int(fabric.port_num[list(fabric.ports_of(int(n)))].max()) for n in structure.leaf)
     uplinks = max((leaf.up for leaf in leaves), default=0)
     if uplinks == 0:
@@ -186,8 +186,8 @@ class _Lower:
 
 @dataclass
 class _Stage:
-    """Switches of a tier and those above them. ``links`` by lower switch: (port, upper switch, port
-    there) of each cable. ``free`` by upper switch: its free ports."""
+    """The switches of a tier and the switches above them. ``links``: lower switch → (its port, upper switch, its port)
+    for each cable. ``free``: upper switch → its free ports."""
 
     links: dict[str, list[tuple[int, str, int]]]
     free: dict[str, list[int]]
@@ -225,8 +225,8 @@ def _stage(fabric: Fabric, lower: Iterable[int], upper: Iterable[int]) -> _Stage
 
 
 def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition) -> None:
-    """Add cables from new switches to free ports of those above. If there are too few ports, also add switches above,
-    and move an equal share of every lower switch's uplinks to them."""
+    """Add cables from new switches to free ports of those above. If there are too few free ports, also add switches to
+    the tier above, and move an equal share of every lower switch's uplinks to them."""
     need, have = sum(lower.uplinks for lower in fresh), stage.room()
     if have < need:
         above, moved, tops = len(stage.free), len(addition.moves), addition.tops
@@ -247,14 +247,14 @@ def _connect(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition)
 
 
 def _least(free: dict[str, list[int]], taken: dict[str, int], of: Iterable[str] | None = None) -> str:
-    """Return the switch with a free port that has the fewest cables in ``taken``; of several, the one with the most
-    free ports."""
+    """Return the switch with a free port that has the fewest cables in ``taken``. If there are several, return the one
+    with the most free ports."""
     return min((t for t in of or free if free[t]), key=lambda name: (taken[name], -len(free[name])))
 
 
 def _more_tops(stage: _Stage, fresh: list[_Lower], radix: int, addition: Addition) -> None:
-    """Add switches to the tier above, and move cables until each lower switch has at most an equal
-    share of its uplinks at each."""
+    """Add switches to the tier above, and move cables until each lower switch has its uplinks evenly distributed over
+    the upper switches."""
     old, count = len(stage.free), len(stage.links) + len(fresh)
     uplinks = max(lower.uplinks for lower in fresh)
     tops = max(-(-count * uplinks // radix), old + 1)

@@ -76,8 +76,8 @@ def links(f: Fabric) -> dict[str, Any]:
 
 
 def counters(f: Fabric) -> dict[str, Any]:
-    """Return one row per port with its PerfMgt counters
-    (:data:`softib.fabric.counters.COUNTER_NAMES`): data in 4-byte words, waiting in ticks, all others in events."""
+    """Return one row per port with its PerfMgt counters (:data:`softib.fabric.counters.COUNTER_NAMES`): data counters
+    are in words of 4 bytes, wait counters in ticks, all others in events."""
     names = np.array(f.node_names(), object)
     return {
         "node": names[f.port_node].tolist(),
@@ -87,7 +87,7 @@ def counters(f: Fabric) -> dict[str, Any]:
 
 
 def rate_counts(f: Fabric) -> dict[str, int]:
-    """Return rate, for example ``4x HDR`` → number of links, the most frequent rate first."""
+    """Return the number of links by rate (for example ``4x HDR``), the most frequent rate first."""
     rows = links(f)
     texts = [f"{w}x {s}" for w, s in zip(rows["lanes"].tolist(), rows["speed"], strict=True) if s]
     unique, n = np.unique(texts, return_counts=True) if texts else (np.array([]), np.array([], int))

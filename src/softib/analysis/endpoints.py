@@ -1,4 +1,4 @@
-"""The ports for which traffic is predicted, with their order and rails."""
+"""The ports whose traffic is predicted, with their order and rails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Endpoints:
 
     @property
     def rails(self) -> int:
-        """Number of ports of the host with the most ports."""
+        """The number of ports of the host with the most ports."""
         return int(self.rail.max(initial=0)) + 1
 
 

@@ -1,5 +1,5 @@
-"""Comparison of routing engines on one fabric, with the same hosts and traffic. Also the bandwidth lost if ``ftree``
-rejects a tree."""
+"""Comparison of routing engines on one fabric, with the same hosts and traffic, and the bandwidth that is lost if
+``ftree`` rejects a tree."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ LEAST = 0.02
 
 @dataclass(frozen=True)
 class FtreeUnfit:
-    """A fabric that ftree rejects. ``reason``: why, with names of nodes. Share of their links' rate that random pairs
-    get: ``bisection`` with the tables in use, ``with_files`` with ftree and the roots and I/O nodes in ``options``."""
+    """A fabric that ftree rejects. ``reason``: the reason, with names of nodes. ``bisection`` and ``with_files``: share
+    of their links' rate that random pairs get, with the tables in use, and with ftree and the roots and I/O nodes in
+    ``options``."""
 
     reason: str
     bisection: float
@@ -47,9 +48,9 @@ class FtreeUnfit:
 def ftree_unfit(
     fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, options: RouteOptions | None = None, seed: int = 0
 ) -> FtreeUnfit | None:
-    """Return what ftree would gain with files of roots and I/O nodes. None if ftree accepts the fabric without files,
-    rejects it with all files, or would not carry more than ``lft``. Random pairs are the same as in the report
-    (:func:`softib.sim.static.effective_bisection`, same seed and number).
+    """Return the gain from ftree with files of roots and I/O nodes. Return None if ftree accepts the fabric without
+    files, rejects it with all files, or would not carry more traffic than ``lft``. Random pairs are the same as in the
+    report (:func:`softib.sim.static.effective_bisection`, same seed and number).
     """
     choice = remedy(graph, options)
     if choice is None:
@@ -71,8 +72,8 @@ MOST_SWITCHES = 640
 """Largest number of switches for which every engine except :data:`BREAK_LOOPS` is tried: nue takes 2 s on 248 switches.
 On larger fabrics, only :data:`QUICK` are tried."""
 BREAK_LOOPS = ("dfsssp", "lash")
-"""Engines that distribute shortest paths over VLs until none has a credit loop. They take 24 s and
-more on a torus of 512 switches, but one second if shortest paths make no loop."""
+"""Engines that distribute shortest paths over VLs until no VL has a credit loop. They take 24 s or more on a torus of
+512 switches, but one second if the shortest paths have no credit loop."""
 MOST_WITH_LOOPS = 128
 """Largest number of switches for which :data:`BREAK_LOOPS` are tried if shortest paths make credit
 loops: dfsssp takes 3 s on 192."""
@@ -141,14 +142,14 @@ def compare_engines(
 
 
 def _ready(options: RouteOptions | None) -> list[str]:
-    """Return the engines whose required options are set. minhop comes first, because it shows
-    whether shortest paths make credit loops."""
+    """Return the engines whose required options are set. minhop comes first, because it shows whether shortest paths
+    have credit loops."""
     return [name for name in engines() if not (name in NEEDS and not getattr(options, NEEDS[name], ""))]
 
 
 def _takes_long(name: str, switches: int, loops: bool) -> bool:
     """Return whether engine ``name`` would take longer than the rest of a report. ``loops``: whether shortest paths
-    make credit loops."""
+    have credit loops."""
     if name in BREAK_LOOPS and loops:
         return switches > MOST_WITH_LOOPS
     return switches > MOST_SWITCHES and name not in QUICK
@@ -181,7 +182,7 @@ def _row(
 
 
 def _traffic(fabric: Fabric, graph: SwitchGraph, ends: Endpoints, lft: np.ndarray, seed: int) -> tuple[float, float]:
-    """Return the relative rates of (random pairs, shifts)."""
+    """Return the mean relative rates of random pairs and of shifts."""
     network = network_of(fabric, graph, lft, ends.row)
     shifts = static.all_shifts(network, shifts=sampled_shifts(network, seed)).relative
     return static.effective_bisection(network, static.SAMPLES, seed).relative, float(shifts.mean())

@@ -1,8 +1,7 @@
-"""Choose the cables to isolate: those that findings name, up to a budget, but never the last path between two hosts.
-
-There are two proofs. In the graph without the cable, its two switches are still connected, and each keeps half of its
-cables to other switches. And softib's subnet manager brings up a copy of the fabric without the chosen cables: its
-tables connect every pair of ports that was connected before.
+"""Chooses the cables to isolate: those that findings name, up to a budget, but never the last path between two hosts.
+Two conditions are proven. First, without the cable, its two switches are still connected, and each keeps half of its
+cables to other switches. Second, softib's subnet manager brings up a copy of the fabric without the chosen cables, and
+its tables connect every pair of ports that was connected before.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ def budget_of(cables: int, least: float, share: float) -> int:
 
 
 class _Cables:
-    """The cables of a fabric that are in use, and those of each switch that lead to other switches.
-    ``away``: ends of cables that are already isolated."""
+    """The cables of a fabric that are in use, and for each switch those that lead to other switches. ``away``: ends of
+    cables that are already isolated."""
 
     def __init__(self, fabric: Fabric, away: Iterable[Sequence[End]]):
         self.fabric = fabric
@@ -172,7 +171,7 @@ def _choice(cables: _Cables, one: Finding, cable: int, why: str) -> Choice:
 
 
 def _commands(f: Fabric, nodes: list[int], ports: list[int]) -> list[str]:
-    """Return commands that isolate the cable with other programs. Its first port is a switch's."""
+    """Return commands that isolate the cable with other programs. The first of ``ports`` is a port of a switch."""
     node, port = nodes[0], ports[0]
     guid, number = int(f.node_guid[node]), int(f.port_num[port])
     lid = int(f.lid[int(f.node_base[node])])
@@ -204,8 +203,8 @@ class ProvenChoices(NamedTuple):
 
 
 def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> ProvenChoices:
-    """Return the choices with a proof. The last choices are dropped, one after another, until a subnet manager's tables
-    without the others connect every pair of ports."""
+    """Return the choices with a proof. The last choice is dropped repeatedly, until the tables of a subnet manager
+    without the remaining cables connect every pair of ports."""
     chosen = [c for c in choices if c.isolate]
     if not chosen:
         return ProvenChoices(choices, "")
@@ -229,8 +228,8 @@ def proven(result: ReadResult, choices: list[Choice], steps: Steps) -> ProvenCho
 
 
 def _judged(result: ReadResult, steps: Steps) -> tuple[int, bool]:
-    """Return (lost pairs, whether a credit loop can form) with tables of softib's subnet manager.
-    Raises if it cannot route."""
+    """Return the number of lost pairs, and whether a credit loop can form, with the tables of softib's subnet manager.
+    Raises an error if it cannot route."""
     try:
         part = routed(replace(result, format="copy"), None, None, steps).part
     except SoftibError as error:

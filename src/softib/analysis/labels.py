@@ -10,12 +10,12 @@ __all__ = ["DistinctParts", "distinct_parts", "short_name"]
 
 _TOKEN = re.compile(r"[^\W\d_]+|\d+|[\W_]")
 MIN_SAVED = 3
-"""Labels are shortened only if they have at least this number of common letters."""
+"""Minimum number of common letters; labels with fewer are not shortened."""
 
 
 def short_name(name: str) -> str:
-    """Return the short name of a node: ``MF0;leaf-1:MQM9700/U1`` is ``leaf-1``, the chip
-    ``MF0;core:MCS8500/L16/U2`` of a director ``core/L16/U2``."""
+    """Return the short name of a node: ``leaf-1`` for ``MF0;leaf-1:MQM9700/U1``, and ``core/L16/U2`` for
+    ``MF0;core:MCS8500/L16/U2``, a chip of a director."""
     match = re.fullmatch(r"[^;]*;([^:;]+):[^/]*/?(.*)", name)
     if not match:
         return name

@@ -78,7 +78,7 @@ class BringUpPart(Result):
     """True if it ran on the master's node."""
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return (label, text) pairs for printing."""
+        """Return pairs of label and text for display."""
         sweep = self.sweep
         nodes = (counted(sweep.switches, "switch"), counted(sweep.cas, "channel adapter"), counted(sweep.links, "link"))
         return [
@@ -222,14 +222,14 @@ class RoutingPart(Result):
 
     @property
     def good(self) -> bool:
-        """Whether every host port has a LID, packets of every pair arrive, and no credit loop can form."""
+        """Return whether every host port has a LID, packets of every pair arrive, and no credit loop can form."""
         return all(
             judged.deadlock_free and judged.unreachable == 0 and judged.ports_without_lid == 0
             for judged in (self, *(self.other_subnets or ()))
         )
 
     def facts(self) -> list[tuple[str, str]]:
-        """Return (label, text) for display, with the proof."""
+        """Return pairs of label and text for display, including the proof."""
         spread = self.balance
         worst = max((t for t in spread.tiers if t.mean), key=lambda t: t.imbalance, default=None)
         uneven = "" if worst is None else f"busiest {worst.imbalance:.2f} × the mean of links that do the same work"
@@ -318,7 +318,7 @@ class Report(Checked):
 
     @property
     def name(self) -> str:
-        """Name of the fabric, or its source if it has no name."""
+        """The name of the fabric, or its source if it has no name."""
         return self.fabric.name or self.source
 
     def by_severity(self) -> dict[Severity, int]:

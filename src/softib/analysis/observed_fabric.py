@@ -1,5 +1,5 @@
-"""A fabric derived from observations of its ports, for results that show findings on it. Also its bisection without the
-cables to isolate."""
+"""A fabric derived from observations of its ports, for results that show findings on a fabric, and its bisection
+without the cables to isolate."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["cable_at", "fabric_of_ports", "with_bisection"]
 
 
 def with_bisection(fabric: Fabric, findings: Sequence[Finding]) -> list[Finding]:
-    """For findings that propose to isolate a cable between switches, add the bisection to ``evidence["isolate"]``: in
-    percent of full bisection, now and without all cables to isolate. The search (``softib.diags.capacity.bisection``)
-    runs only if there is such a cable."""
+    """Return ``findings``. Where one proposes to isolate a cable between switches, ``evidence["isolate"]`` gets the
+    bisection in percent of full bisection: now, and without all cables to isolate. The search
+    (``softib.diags.capacity.bisection``) runs only if there is such a cable."""
     between = [i for i, f in enumerate(findings) if "capacity_between_switches_left" in f.evidence.get("isolate", {})]
     named = [f.where[0] for f in findings if f.evidence.get("isolate", {}).get("now")]
     away = [c for w in named if (c := cable_at(fabric, w.guid, w.portnum)) >= 0]

@@ -1,4 +1,4 @@
-"""The two ports that a user names with node names, ports or LIDs."""
+"""The two ports of a path, which the user names by node, port or LID."""
 
 from __future__ import annotations
 
@@ -39,11 +39,10 @@ _LID = re.compile(r"0x[0-9a-f]{1,4}|\d{1,5}", re.IGNORECASE | re.ASCII)
 
 
 def ends_of(f: Fabric, a: str, b: str, others: Iterable[Fabric] = ()) -> Ends:
-    """Return the ports that ``a`` and ``b`` name: a node, a port, or a LID (as for ibtracert)
-    unless a node has that name. If a host is given without a port number, or a LID is in use on several subnets, the
-    first ports that are on a common subnet are chosen, if there are any. ``others``: this fabric with the LIDs of its
-    other subnets. Raises the errors of :meth:`~softib.fabric.node_finder.NodeFinder.end`, and :class:`InputError` for
-    an unknown LID."""
+    """Return the ports that ``a`` and ``b`` name: a node, a port, or a LID (as for ibtracert) unless a node has that
+    name. If a host is given without a port number, or a LID is in use on several subnets, choose the first ports that
+    are on a common subnet, if there are any. ``others``: this fabric with the LIDs of its other subnets. Raises the
+    errors of :meth:`~softib.fabric.node_finder.NodeFinder.end`, and :class:`InputError` for an unknown LID."""
     finder, subnet = NodeFinder(f), subnet_of(f)
     choices = [_ends_named(finder, (f, *others), name) for name in (a, b)]
     (p, p_bits), (q, q_bits) = next(

@@ -105,7 +105,7 @@ class Explanation(Result):
         return f"<Explanation of {self.a} → {self.b} by {self.engine}: {end}, SL {self.sl}>"
 
     def lines(self) -> list[str]:
-        """Return the text lines: the hops, the reasons, and the changes that would move the path."""
+        """Return lines of text: the hops, the reasons, and the changes that would change the path."""
         a, b = (
             f"{port} ({f'LID {lid}' if lid else 'no LID'})" for port, lid in ((self.a, self.slid), (self.b, self.dlid))
         )
@@ -144,8 +144,8 @@ def explain(f: Fabric, ends: Ends, engine: str, sl: int = 0, sl_source: str = ""
 
 
 def explain_routed(tables: Routed, a: str, b: str) -> Explanation:
-    """Return the path from ``a`` to ``b`` (:func:`ends_of`) by analysed tables, with the SL of the
-    path record if softib's subnet administration, or that of a running fabric, has one."""
+    """Return the path from ``a`` to ``b`` (:func:`ends_of`) in analysed tables. It has the SL of the path record if
+    softib's subnet administration, or that of a running fabric, has such a record."""
     every = [tables, *tables.others]
     ends = ends_of(tables.fabric, a, b, (o.fabric for o in tables.others))
     tables = next((o for o in every if o.fabric.lid[ends.a]), tables)
@@ -164,7 +164,7 @@ class _StatedSl(NamedTuple):
 
     sl: int
     source: str
-    """Where the SL comes from, for people."""
+    """Where the SL comes from, as text."""
     refused: str = ""
     """Why there is no path record."""
 

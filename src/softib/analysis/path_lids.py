@@ -1,4 +1,4 @@
-"""The LIDs of a port with LMC above 0, and where packets to each of these LIDs leave a given path."""
+"""The LIDs of a port with LMC above 0, and the places where packets to these LIDs leave a given path."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def end_lids(f: Fabric) -> np.ndarray:
 
 
 def further_lids(f: Fabric, names: list[str], a: int, b: int, dlid: int) -> str:
-    """Return a sentence about the LIDs of ``b`` other than ``dlid``: through which port packets
-    from ``a`` to these leave the path to ``dlid``. "" if ``b`` has no other LID."""
+    """Return a sentence about the LIDs of ``b`` other than ``dlid``; "" if there are none. It names the ports at which
+    packets from ``a`` to these LIDs leave the path to ``dlid``."""
     base, count = int(f.lid[b]), 1 << int(f.lmc[b])
     others = [lid for lid in range(base, base + count) if lid != dlid]
     if not others:
@@ -46,7 +46,8 @@ def further_lids(f: Fabric, names: list[str], a: int, b: int, dlid: int) -> str:
 
 
 def _forwarding(f: Fabric, a: int, lid: int) -> list[tuple[int, int]]:
-    """Return (switch, egress port) of each switch from ``a`` towards ``lid``, up to the first that has no route."""
+    """Return (switch, egress port) of each switch on the path from ``a`` towards ``lid``, up to the first that has no
+    route."""
     port = a if f.is_switch[f.port_node[a]] else int(f.port_peer[a])
     hops: list[tuple[int, int]] = []
     passed = set[int]()

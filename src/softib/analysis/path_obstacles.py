@@ -1,4 +1,4 @@
-"""Why there is no path between two ports: no cables, no LID, no common partition."""
+"""Reasons why there is no path between two ports: no cables, no LID, no common partition."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def place_of(f: Fabric, names: list[str], port: int) -> str:
 
 
 def cables_apart(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, a: int, b: int) -> str:
-    """Return why no cables connect ``a`` and ``b``, and which other ports of their nodes are
-    connected; "" if they are connected. ``distance``: that of each switch from ``b``."""
+    """Return the reason why no cables connect ``a`` and ``b``, and the other ports of their nodes that are connected;
+    "" if ``a`` and ``b`` are connected. ``distance``: distance of each switch from ``b``."""
     if a == b or f.port_peer[a] == b or _on(f, distance, a):
         return ""
     for port in (a, b):
@@ -37,7 +37,7 @@ def cables_apart(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.n
 
 
 def why_no_lid(f: Fabric, names: list[str], graph: SwitchGraph, distance: np.ndarray, port: int) -> str:
-    """Return why ``port`` has no LID. Switches whose ``distance`` is not -1 are connected to it."""
+    """Return the reason why ``port`` has no LID. Switches whose ``distance`` is not -1 are connected to it."""
     ends = f.end_ports()
     ends = ends[f.lid[ends] > 0]
     node = np.where(f.is_switch[f.port_node[ends]], f.port_node[ends], f.port_node[np.maximum(f.port_peer[ends], 0)])
@@ -71,9 +71,9 @@ def _other_ports(f: Fabric, port: int) -> list[int]:
 
 
 def partitions_apart(f: Fabric, names: list[str], a: int, b: int) -> str:
-    """Return why two adapters drop each other's packets: they have no common partition of which at least one is a full
-    member (IBA 10.9.3). "" if they have one, or if one end is a switch, with which only management packets are
-    exchanged."""
+    """Return the reason why two adapters drop each other's packets: they have no common partition of which at least one
+    is a full member (IBA 10.9.3). Return "" if they have such a partition, or if one end is a switch, with which only
+    management packets are exchanged."""
     if f.is_switch[f.port_node[[a, b]]].any():
         return ""
     held = [pkeys_of(f, port) for port in (a, b)]

@@ -1,4 +1,4 @@
-"""Collect all results about one source into a :class:`~softib.analysis.model.Report`."""
+"""Collects all results about one source in a :class:`~softib.analysis.model.Report`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def quietly(step: str) -> AbstractContextManager[None]:
 
 
 def counts_of(result: ReadResult) -> Counts:
-    """Return the counts that the file states (from its reader), otherwise those of the fabric."""
+    """Return the counts that the file states according to its reader, otherwise those of the fabric."""
     f, counted = result.fabric, result.counts
     sharp = is_aggregation_node(f.node_desc[f.cas])
     of_fabric: dict[str, int | None] = {
@@ -189,9 +189,9 @@ def _read_plan(plan: str) -> Any:
 
 
 def _remedy(tables: Routed | None, engine: str | None, seed: int, steps: Steps) -> Any:
-    """Return what ftree would gain with its GUID files, if ftree was requested. Also if the tables are from a running
-    fabric or a dump, and the fabric is a tree with a fault, because a dump does not state which engine its manager
-    should use."""
+    """Return the gain from ftree with its GUID files. It is computed if ftree was requested. It is also computed if the
+    tables come from a running fabric or a dump, and the fabric is a tree with a fault: a dump does not state which
+    engine its manager should use."""
     if tables is None or tables.part.tables == "ftree" or (engine and "ftree" not in engine.split(",")):
         return None
     from softib.analysis.engines import ftree_unfit
@@ -201,7 +201,7 @@ def _remedy(tables: Routed | None, engine: str | None, seed: int, steps: Steps) 
 
 
 def _check(report: Report, result: ReadResult, plan: Any, tables_judged: Routed | None, remedy: Any = None) -> None:
-    """Check the fabric as read, because a bring-up replaces recorded data (LIDs, states)."""
+    """Check the fabric as it was read, because a bring-up replaces recorded data (LIDs, states)."""
     from softib.diags.check import check_structure
     from softib.diags.context import SubnetTables
     from softib.diags.structure.recognise import summary

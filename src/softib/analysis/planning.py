@@ -1,7 +1,5 @@
-"""Figures of a design: counts, bisection, and the effect of a failed part.
-
-Each figure is computed on the fabric that the design describes, after the subnet manager has
-brought it up over MADs like any other fabric.
+"""Figures of a design: counts, bisection, and the effect of a failed part. They are computed on the fabric that the
+design describes, after the subnet manager has brought the fabric up over MADs like any other.
 """
 
 from __future__ import annotations
@@ -37,13 +35,13 @@ from softib.sm.config import config_of
 __all__ = ["Design", "Failure", "Power", "RankedDesigns", "design_of", "designs", "largest_demand", "price_of_size"]
 
 MATCHED_PORTS = 8192
-"""Number of ports in all random matchings of a design together. The relative standard error of the effective bisection
-is 0.5 to 0.9 divided by the square root of this number, whatever the size of the fabric: 1 %."""
+"""Total number of ports in all random matchings of a design. For any size of fabric, the relative standard error of the
+effective bisection is 0.5 to 0.9 divided by the square root of this number, which is at most 1 %."""
 MOST_SAMPLES = 128
 TIERS = ("host", "leaf", "spine", "core")
 HOST_M, FABRIC_M = 3.0, 20.0
 """Cable lengths in metres that are assumed without a floor plan: to hosts (within a row), and between switches (between
-rows). ``softib plan cables`` computes them from a floor plan."""
+rows). ``softib plan cables`` computes the lengths from a floor plan."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +57,8 @@ class Failure:
 
 @dataclass(frozen=True)
 class Power:
-    """Power in watts of switches, adapters and cables (both ends), as far as the catalogue has it. ``unknown``: devices
-    without a published figure → their number."""
+    """Power in watts of switches, adapters and cables (both ends), as far as the catalogue contains it. ``unknown``:
+    device without a published figure → number of such devices."""
 
     watts: float
     unknown: tuple[tuple[str, int], ...]
@@ -133,7 +131,7 @@ def _in_order(demand: Demand) -> Candidates:
 
 
 def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | None = None, seed: int = 0) -> Design:
-    """Return the figures of one candidate; ``twice``: the design for twice the hosts."""
+    """Return the figures of one candidate. ``twice``: the design for twice the number of hosts."""
     fabric = shape.fabric
     fabric.name = name
     generator = fabric.source.generator
@@ -161,7 +159,7 @@ def design_of(shape: Candidate, name: str, book: CostBook, twice: Candidate | No
 
 
 def _cut_cables(fabric: Fabric) -> None:
-    """Give each cable the length of its tier."""
+    """Set the length of each cable to that of its tier."""
     apply_cables(
         fabric, "auto", {t: HOST_M if t == "host-leaf" else FABRIC_M for t in fabric.source.generator["tiers"]}
     )
@@ -204,7 +202,7 @@ def largest_demand(demand: Demand, book: CostBook, budget: float) -> Demand:
 
 
 def _family(shape: Candidate) -> str:
-    """Return kind and oversubscription, which stay the same when a design grows."""
+    """Return the kind and oversubscription of a design, which stay the same when it grows."""
     return f"{shape.kind} {shape.parameters.get('oversubscription', 1)}"
 
 
@@ -218,15 +216,15 @@ def _brought_up(fabric: Fabric) -> BringUp:
 
 
 def _port(fabric: Fabric, graph: SwitchGraph, ends: np.ndarray) -> np.ndarray:
-    """Return the ports of ``fabric`` that are the rows ``ends`` of its graph's ends."""
+    """Return the port rows of ``fabric`` for the rows ``ends`` among the end ports of ``graph``."""
     return fabric.node_base[graph.end_node[ends]] + graph.end_portnum[ends]
 
 
 def _figures(
     fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, ports: np.ndarray, seed: int
 ) -> tuple[float, int, int]:
-    """Return (effective bisection, switches on the longest shortest path, number of participating
-    ports) for the host ports ``ports``, without those that are not in ``graph``."""
+    """Return three figures for those of ``ports`` that are in ``graph``: the effective bisection, the number of
+    switches on the longest of the shortest paths, and the number of these ports."""
     end_of = np.full(fabric.sizes.ports, -1, np.int32)
     compute = np.flatnonzero(graph.end_is_compute & (graph.end_node >= 0))
     end_of[_port(fabric, graph, compute)] = compute
@@ -248,8 +246,8 @@ def _effective(network: Network, seed: int) -> float:
 
 
 def _failures(up: BringUp, level: np.ndarray, ports: np.ndarray, seed: int) -> list[Failure]:
-    """Return the effect of a dead switch in each tier, and of a dead cable between switches, one at
-    a time, with the tables that the manager's engine computes without it."""
+    """Return the effect of a dead switch in each tier, and of a dead cable between switches, one at a time. The
+    manager's engine computes new tables without the dead part."""
     fabric = up.fabric
     hosts = int(np.count_nonzero(level == 0))
     parts: list[tuple[str, np.ndarray]] = []

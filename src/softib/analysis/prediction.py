@@ -24,7 +24,8 @@ MESSAGE_BYTES = (1 << 20, 1 << 30)
 SAMPLES = static.SAMPLES
 INCAST = 32
 MAX_LOADS = 8_000_000
-"""Largest number of shifts × channels in memory (32 MB). If all shifts would exceed it, a sample of them is used."""
+"""Maximum number of shifts × channels in memory (32 MB). If all shifts together would exceed it, a sample of them is
+used."""
 BUSIEST = 10
 
 
@@ -102,13 +103,13 @@ class Prediction(Result):
     @property
     @also(before="seed")
     def hosts(self) -> int:
-        """Number of ports that take part."""
+        """The number of ports that take part."""
         return self.network.n_hosts
 
     @property
     @also(before="seed")
     def rails(self) -> int:
-        """Number of ports of the host with the most ports."""
+        """The number of ports of the host with the most ports."""
         return self.endpoints.rails
 
     def pattern(self, name: str) -> Pattern:
@@ -128,8 +129,8 @@ def predict(
     """Predict the traffic of every CA port with tables ``lft`` (uint8[switches, LIDs]); return None
     for fewer than two ports.
 
-    ``cut`` is the bisection of the wiring, if known: pairs across it are a pattern, and its
-    partitions limit random pairs.
+    ``cut`` is the bisection of the wiring, if known. Pairs across it are one of the patterns, and its partitions limit
+    random pairs.
     """
     ends = endpoints_of(fabric, graph)
     if len(ends.row) < 2:
@@ -189,7 +190,7 @@ def _narrowest(
     fabric: Fabric, network: Network, cut: structural.Bisection, samples: int, seed: int
 ) -> static.Bisection | None:
     """Return the result of random pairs across the narrowest bisection of the wiring. All pairs together cannot exceed
-    its bandwidth."""
+    the bandwidth of this bisection."""
     g = network.graph
     half = np.full(fabric.sizes.ports, -1)
     half[cut.host_port] = cut.side
@@ -228,7 +229,8 @@ def network_of(fabric: Fabric, graph: SwitchGraph, lft: np.ndarray, rows: np.nda
 
 
 def _all_to_all(network: Network, loads: static.Loads) -> Pattern:
-    # All flows last until the busiest channel is done, so this is the mean rate of a host's link over that time.
+    # All flows last until the busiest channel has sent its bytes, so this is the mean rate of a host's link over that
+    # time.
     n = network.n_hosts
     time = float(loads.busy(network).max(initial=0.0))
     host_time = (n - 1) / network.host_gbps
@@ -282,7 +284,7 @@ def _allreduce_ps(network: Network, size: int, ends: Endpoints) -> int:
 
 
 def busiest(fabric: Fabric, network: Network, load: np.ndarray, limit: int = BUSIEST) -> list[LoadedLink]:
-    """Return the links between switches that are busy longest (largest load / rate), longest first."""
+    """Return the links between switches that are busy for the longest time (largest load / rate), the longest first."""
     links = network.n_links
     busy = load[:links] / network.rate[:links]
     top = np.argsort(-busy, kind="stable")[:limit]
@@ -294,7 +296,7 @@ def busiest(fabric: Fabric, network: Network, load: np.ndarray, limit: int = BUS
 
 
 def link_ends(fabric: Fabric, network: Network, channel: int) -> tuple[str, str]:
-    """Return names of the two ports of a switch link."""
+    """Return the names of the two ports of a link between switches."""
     g = network.graph
     port = fabric.port(int(g.switch_node[network.link_owner[channel]]), int(g.out_port[channel]))
     peer = fabric.port(int(g.switch_node[g.peer[channel]]), int(g.peer_port[channel]))

@@ -30,12 +30,12 @@ DUMPS = "a dump of tables has none"
 RUNNING = "running"
 """Format of a source that is a running fabric."""
 PER_SUBNET = ("path_sls", "pair_sls")
-"""Keys in the reader's result of a running fabric whose data depends on the port of the query."""
+"""Keys in the reader's result of a running fabric whose data depends on the port from which it is queried."""
 
 
 ONE_VL = "all paths taken on one VL, which has no credit loop; then paths on several VLs have none"
-"""Note if SLs were not queried because they do not matter. The check counts the VLs of a link as a single channel, so
-it would also find a loop over several VLs."""
+"""Note for the case that SLs were not queried because they do not matter. The check treats the VLs of a link as a
+single channel, so it would also find a loop over several VLs."""
 
 
 def routed(
@@ -45,8 +45,8 @@ def routed(
     steps: Steps,
     guid_files: Mapping[str, str | None] | None = None,
 ) -> Routed:
-    """Return tables for ``result``: those of the dump ``lfts``, those of a running fabric, or newly
-    computed ones (with ``engine`` or ``guid_files``, or without other tables)."""
+    """Return the forwarding tables for ``result``: those of the dump ``lfts``, those of a running fabric, or newly
+    computed ones (if ``engine`` or ``guid_files`` is given, or if there are no other tables)."""
     if lfts:
         return from_file(result, lfts, steps)
     if result.format == RUNNING and engine is None and all(v is None for v in (guid_files or {}).values()):
@@ -55,11 +55,11 @@ def routed(
 
 
 def as_programmed(result: ReadResult, steps: Steps) -> Routed:
-    """Analyse the tables in the switches of a running fabric, up to the LinearFDBTop of each, for
-    each subnet with a separate manager; the default port's subnet comes first. If all traffic on
-    one VL could deadlock, the paths' SLs are queried from the subnet administration (``path_sls``
-    of the source) and followed through the SL2VL tables in the switches; if they are unavailable,
-    the proof states that all paths use one SL. Raises :class:`PeerError` if no manager has run yet.
+    """Analyse the tables in the switches of a running fabric, up to the LinearFDBTop of each switch, for each subnet
+    with a separate manager. The default port's subnet comes first. If all traffic on one VL could deadlock, the paths'
+    SLs are queried from the subnet administration (``path_sls`` of the source) and followed through the SL2VL tables in
+    the switches; if they are unavailable, the proof states that all paths use one SL. Raises :class:`PeerError` if no
+    manager has run yet.
     """
     fabric = result.fabric
     if not SwitchInfo.linear_fdb_top.get(fabric.switch_info).any() and (fabric.sizes.switches or not fabric.lid.any()):
@@ -80,7 +80,7 @@ def as_programmed(result: ReadResult, steps: Steps) -> Routed:
 
 
 def _first_of(fabric: Fabric, subnets: list[np.ndarray], names: list[str], every: list[Routed]) -> Routed:
-    """Return the first of ``every``, with a note that names its subnet, and a summary of the tables of the other
+    """Return the first of ``every``, with a note that names its subnet, and with a summary of the tables of the other
     ``subnets``."""
     compute = fabric.is_host[fabric.port_node]
     for ends, of in zip(subnets, every, strict=True):
@@ -129,7 +129,8 @@ def _subnet_as_programmed(result: ReadResult, steps: Steps) -> Routed:
 
 
 def _sls(result: ReadResult, graph: SwitchGraph) -> dict[str, Any]:
-    """Return ``path_sl`` and a note on its source, or ``assumed``: the reason why there is none."""
+    """Return the keyword arguments ``path_sl`` and a note on its source, or ``assumed``, the reason why there are no
+    SLs."""
     ask = result.extra.get("path_sls")
     if ask is None:
         return {"assumed": "this source does not provide them"}
@@ -174,7 +175,7 @@ def _subnet_of_file(
         fabric = _with_tables(fabric, lft, graph.lft_size - 1)
         lft = lft[:, : graph.lft_size]
         part, proof, even = judge(fabric, graph, lft, "file", f"read from {path}", notes=notes, assumed=DUMPS)
-    # From every switch to every address of another end port.
+    # The routes from every switch to every LID of another end port.
     routes = (proof.switch_switch, proof.switch_ca)
     arrived, total = sum(p.arrived for p in routes), sum(p.total for p in routes) - from_unmanaged(graph)
     part.switch_routes = SwitchRoutes(total, arrived)

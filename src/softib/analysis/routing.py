@@ -91,7 +91,8 @@ class Programmed(NamedTuple):
 def programmed_copy(
     result: ReadResult, engine: str | None, steps: Steps, guid_files: Mapping[str, str | None] | None = None
 ) -> Programmed:
-    """Return a powered-on copy of the fabric that the subnet manager has brought up over MADs, with its report.
+    """Return a powered-on copy of the fabric that the subnet manager has brought up over MADs, with the manager's
+    report.
 
     ``engine`` and ``guid_files`` (OpenSM's option → path) override a fabric.yaml's ``sm`` section.
     Raises :class:`LimitError` for more LIDs than InfiniBand has.
@@ -113,7 +114,7 @@ def programmed_copy(
 
 def _node_of_manager(result: ReadResult) -> str | int | None:
     """Return the node on which softib's manager runs: the node that a fabric.yaml states, otherwise the node of the
-    master manager in the file, so that both see the same subnet."""
+    master manager in the file, so that both managers see the same subnet."""
     return result.extra.get("sm", {}).get("node", master_of(result.fabric))
 
 
@@ -200,8 +201,8 @@ def judge(
     data_vls: int = 8,
     assumed: str = "",
 ) -> JudgedTables:
-    """Prove ``lft`` (uint8[switches, LIDs]) and describe the proof. ``origin``: the source of
-    the tables; ``assumed``: why the paths' SLs are unknown ("" = known)."""
+    """Prove ``lft`` (uint8[switches, LIDs]) and describe the proof. ``origin``: the source of the
+    tables; ``assumed``: the reason why the paths' SLs are unknown ("" = known)."""
     proof, even = verify(graph, lft, path_sl, sl2vl, data_vls), balance(graph, lft)
     proof.assumed = assumed
     notes = [*(notes or [])]
@@ -246,15 +247,15 @@ def _ports_without_lid(fabric: Fabric, graph: SwitchGraph) -> int:
 
 
 def from_unmanaged(graph: SwitchGraph) -> int:
-    """Return the number of pairs of a LID and a switch in a part without any LID. No manager manages such a switch, so
-    packets from it are not expected to arrive."""
+    """Return the number of pairs of a LID and a switch in a part of the fabric without any LID. No manager manages such
+    a switch, so packets from it are not expected to arrive."""
     part = components(graph.n_switches, graph.link_switch, graph.peer)
     addressed = np.isin(part, part[graph.end_switch])
     return int((~addressed).sum()) * int((1 << graph.end_lmc.astype(np.int64)).sum())
 
 
 def _spread(fabric: Fabric, graph: SwitchGraph, even: Balance) -> PathSpread:
-    """Return the paths of all-to-all traffic by tier: how evenly the tables use links with the same function."""
+    """Return the paths of all-to-all traffic by tier. They show how evenly the tables use the links of a tier."""
     tiers = [
         TierLoad(
             t.low,

@@ -1,5 +1,5 @@
 """Position of each switch in the drawing: its tier, and its place in the tier. In a tier with many switches, several
-share a box. Tiers come from the structure (:mod:`softib.diags.structure.ranks`).
+switches share a box. Tiers come from :mod:`softib.diags.structure.ranks`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Tiers:
 
     @property
     def n_tiers(self) -> int:
-        """Number of rows in the drawing."""
+        """The number of rows in the drawing."""
         return len(self.labels)
 
     def boxes_of(self, tier: int) -> np.ndarray:
-        """Return boxes of a tier, left to right."""
+        """Return the boxes of a tier, from left to right."""
         return np.flatnonzero(self.box_tier == tier)
 
 

@@ -1,4 +1,4 @@
-"""Load of the user's traffic matrix on the fabric: bytes on each link, and the minimum time."""
+"""Load that the user's traffic matrix puts on the fabric: the bytes on each link, and the minimum time."""
 
 from __future__ import annotations
 

@@ -93,10 +93,17 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
                 inspect.Parameter.VAR_KEYWORD,
             )
             for one in (value.values() if isinstance(value, dict) else value) if several else (value,):
-                _check(called_as, name, one, kinds[name])
+                _check(_of_class(called_as, args), name, one, kinds[name])
         return function(*args, **named)
 
     return called
+
+
+def _of_class(called_as: str, args: Sequence[Any]) -> str:
+    """Return the name of a method with the class of its object, which may inherit it."""
+    owner, dot, method = called_as.rpartition(".")
+    inherited = dot and args and owner in {c.__name__ for c in type(args[0]).__mro__}
+    return f"{type(args[0]).__name__}.{method}" if inherited else called_as
 
 
 def checked_methods(cls: type) -> None:

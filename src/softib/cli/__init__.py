@@ -1,1 +1,1 @@
-"""The command line: one small file per subcommand."""
+"""The command line, with one small file per subcommand."""

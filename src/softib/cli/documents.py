@@ -66,8 +66,7 @@ DOCUMENTS: dict[str, str] = {
     "top": "render.top:Top",
     "why": "analysis.jobs.why:Why",
 }
-"""Maps each document of ``--json`` to the module and class of its result; to several classes if the document has
-several forms.
+"""Document of ``--json`` → module and class of its result, or several classes if the document has several forms.
 """
 
 

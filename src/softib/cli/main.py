@@ -1,5 +1,5 @@
-"""``softib``: the command line. Each subcommand is a small file in the folder of its group, and its module loads only
-when it is called.
+"""``softib``: the command line. Each subcommand is a small file in the folder of its group; the module is imported only
+when the subcommand is called.
 
 Exit codes: 0 done; 1 negative result; 2 usage error, unreadable input, or unwritable output; 70 a
 bug in softib; 130 after Ctrl-C and 141 after a closed output pipe, as for any program.
@@ -96,7 +96,7 @@ TOGETHER = {
     "compile": "installation",
     "completion": "installation",
 }
-"""Small verb → the module that contains it together with other verbs."""
+"""Subcommand → the module that contains it together with others."""
 VERBS: dict[str, str] = {verb: line for verbs in GROUPS.values() for verb, line in verbs.items()}
 MODULES = {
     verb: f"softib.cli.{group.split()[-1].lower()}.{TOGETHER.get(verb, verb).replace('-', '_')}"
@@ -134,9 +134,9 @@ SYNONYMS = {
     }.items()
     for name in names.split()
 }
-"""Command of another tool → the subcommand that an error suggests in its place."""
+"""Command of another tool → the subcommand that the error message suggests instead."""
 PROGRAMS = {"perfquery", "saquery", "smpquery", "sminfo", "smpdump", "vendstat", "osmtest", "rping", "ucx_perftest"}
-"""Programs for InfiniBand whose names do not begin with ib."""
+"""InfiniBand programs whose names do not begin with ``ib``."""
 
 
 COMPLETE = "_SOFTIB_COMPLETE"
@@ -147,7 +147,7 @@ class VerbGroup(click.Group):
     """A group whose commands are imported when they are called, so that ``--help`` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs in order."""
+        """Return the names of the subcommands, in the order of the help."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -159,7 +159,7 @@ class VerbGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs in their groups, without importing them."""
+        """List the subcommands in their groups, without importing them."""
         for group, verbs in GROUPS.items():
             with formatter.section(group):
                 formatter.write_dl(list(verbs.items()))
@@ -174,7 +174,7 @@ class VerbGroup(click.Group):
             raise click.Abort from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete verbs, with their help lines, without importing them."""
+        """Complete names of subcommands, with their help lines, without importing them."""
         from click.shell_completion import CompletionItem
 
         verbs = [CompletionItem(verb, help=line) for verb, line in VERBS.items() if verb.startswith(incomplete)]
@@ -183,8 +183,8 @@ class VerbGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Treat ``help COMMAND`` as ``COMMAND --help``. If it is misspelt or a command of another tool, raise an error
-        that suggests verbs.
+        """Treat ``help COMMAND`` as ``COMMAND --help``. If the command is misspelt or is one of another tool, raise an
+        error that suggests subcommands.
         """
         from softib.errors import nearest
 
@@ -203,7 +203,7 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _commands_of_verbs(self, ctx: click.Context, word: str) -> list[str]:
-        """Return the subcommands of verbs with the name ``word``: for ``sweep``, return ``sm sweep``."""
+        """Return the second-level subcommands with the name ``word``: ``sm sweep`` for ``sweep``."""
         from softib.errors import nearest
 
         commands = {
@@ -246,16 +246,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         code = closed_pipe_code()
     except OSError as error:
-        # Errors of inputs and DEST are already handled: the rest is stdout, for example on a full
-        # disk.
+        # Errors of input files and DEST are already handled, so this is an error of stdout, for example on a full disk.
         print(shown(f"softib: {error.filename or 'stdout'}: {os_reason(error)}"), file=sys.stderr)
         drop_stdout()
         code = 2
-    # If an interrupt passed through exec() of a text (dataclass has one), "python -m softib" ends by SIGINT even if the
-    # interrupt was caught and whatever the exit code is; a further exec() resets this.
+    # If an interrupt passes through exec() of a string (as in dataclass), "python -m softib" ends with SIGINT, even if
+    # the interrupt was caught, and regardless of the exit code. Another exec() resets this.
     exec("")
     if argv is None:
-        gc.freeze()  # Python's last collections examine no module: a quarter of the time of 'softib up'
+        gc.freeze()  # Python's final collections then skip the modules (a quarter of the time of 'softib up')
     sys.exit(code)
 
 
@@ -288,7 +287,8 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as leave:
         if COMPLETE in os.environ:
             return int(leave.code or 0)
-        # Verbs return their code. On a broken pipe, Click and Rich exit with 1, which would mean a negative result.
+        # Subcommands return their exit code. On a broken pipe, Click and Rich exit with 1, which would mean a negative
+        # result.
         return closed_pipe_code()
     return code if isinstance(code, int) else 0
 

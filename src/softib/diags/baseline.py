@@ -27,8 +27,8 @@ KEY = "softib_baseline"
 def fingerprint(finding: Finding) -> str:
     """Return 32 hex digits that identify a finding across checks of a fabric."""
     locations = sorted(f"{p.guid:016x}:{'' if p.portnum is None else p.portnum}" for p in finding.where)
-    # A finding without a location (about the whole fabric, or a row of a plan) is identified by its message without
-    # numbers.
+    # A finding without a location (about the whole fabric, or about a row of a plan) is identified by its message, from
+    # which numbers are removed.
     text = "" if locations else "".join("#" if c.isdigit() else c for c in finding.message)
     key = "\n".join((finding.code, finding.severity.name, *locations, text))
     return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:32]
@@ -79,7 +79,7 @@ class NewFindings(NamedTuple):
 
 
 def new_findings(findings: Sequence[Finding], accepted: Counter[str]) -> NewFindings:
-    """Compare ``findings`` with a baseline."""
+    """Return the result of comparing ``findings`` with a baseline."""
     left, new = Counter(accepted), []
     for f in findings:
         mark = fingerprint(f)

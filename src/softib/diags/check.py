@@ -1,4 +1,4 @@
-"""Run every check on a fabric: one call returns a list of findings, the worst first."""
+"""Runs every check on a fabric: one call returns a list of findings, the worst first."""
 
 from __future__ import annotations
 
@@ -222,5 +222,5 @@ def check_structure(fabric: Fabric, **options: Any) -> CheckedStructure:
 def _context(fabric: Fabric, records: frozenset[str] | None, structure: Structure | None, **options: Any) -> Context:
     context = Context(FabricView(fabric, records), **options)
     if structure is not None:
-        context.__dict__["structure"] = structure  # fills the cached property
+        context.__dict__["structure"] = structure  # fill the cached property
     return context

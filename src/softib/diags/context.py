@@ -25,8 +25,8 @@ __all__ = ["Context", "SubnetTables"]
 @dataclass(frozen=True)
 class SubnetTables:
     """Analysed forwarding tables of a subnet. ``proof``: ``routing.verify.Proof``. ``quality``:
-    ``routing.quality.Balance``. ``graph``: the routing graph whose switches are the rows of both (None: the rows are
-    the fabric's switches).
+    ``routing.quality.Balance``. ``graph``: the routing graph whose switches are the rows of ``proof`` and ``quality``
+    (None: the rows are the fabric's switches).
     """
 
     proof: Any = None
@@ -49,7 +49,7 @@ class Context:
 
     @cached_property
     def structure(self) -> Structure:
-        """The recognised topology."""
+        """The recognised topology of the fabric."""
         return recognise_view(self.view)
 
     @cached_property
@@ -78,7 +78,7 @@ class Context:
         out: dict[tuple[str, str], list[HostExchange]] = {}
         for x in exchanges:
             first, second = sorted(address_of(names[int(node[peer[p]])]).system for p in (x.a, x.b))
-            if first != second:  # two adapters of one host: the rail checks report that
+            if first != second:  # for two adapters of one host, the rail checks report it
                 out.setdefault((first, second), []).append(x)
         return out
 
@@ -94,5 +94,5 @@ class Context:
 
     @cached_property
     def suspects(self) -> Suspects:
-        """Cables that do not follow the pattern or the grid."""
+        """The cables that do not follow the pattern or the grid."""
         return judged_by_grid(self.view, self.structure, find_suspects(self.view, self.pattern, self.structure.rank))

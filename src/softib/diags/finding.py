@@ -77,8 +77,7 @@ CODES: dict[str, Code] = {}
 
 
 def code(name: str, severity: Severity, meaning: str, advice: str) -> str:
-    """Declare a finding code; returns its name. Raises :class:`InputError` if it is already
-    declared."""
+    """Declare a finding code, and return its name. Raises :class:`InputError` if the code is already declared."""
     if name in CODES:
         raise InputError(f"finding code {name} already exists; use another name")
     CODES[name] = Code(name, severity, meaning, advice)
@@ -86,8 +85,8 @@ def code(name: str, severity: Severity, meaning: str, advice: str) -> str:
 
 
 MANY = 8
-"""Largest number of findings with the same code that are reported separately. More are merged into one finding, whose
-message has their number, and whose locations and evidence contain all.
+"""Maximum number of findings with the same code that are reported separately. A larger number is merged into one
+finding: its message states the number, and its locations and evidence contain those of all.
 """
 
 Each = tuple[Sequence[Any], str, dict[str, Any]]

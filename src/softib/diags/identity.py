@@ -83,7 +83,8 @@ SELF_LOOP_CABLE = code(
 )
 
 STATES_PORT_GUIDS = ("generated", "running", "db_csv")
-"""Sources that state the PortGUID of every port. Other sources list a CA's port only if it has a cable."""
+"""Formats of sources that state the PortGUID of every port. Other sources list a port of a CA only if it has a
+cable."""
 
 
 def _groups(values: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
@@ -148,8 +149,8 @@ def duplicate_guids(c: Context) -> Iterator[Finding]:
 
 
 def duplicate_descriptions(c: Context) -> Iterator[Finding]:
-    """Report NodeDescriptions that nodes in different systems share. A default of a vendor that many nodes have is one
-    finding.
+    """Report NodeDescriptions that nodes in different systems share. If many nodes have a vendor's default description,
+    they are one finding.
     """
     view, f = c.view, c.view.fabric
     described = np.flatnonzero((f.node_desc[:, 0] != 0) & ~view.is_sharp)
@@ -192,7 +193,7 @@ def lid_faults(c: Context) -> Iterator[Finding]:
     ends = f.end_ports()
     ends = ends[~view.is_sharp[f.port_node[ends]] | (f.lid[ends] > 0)]
     lid = f.lid[ends].astype(np.int64)
-    parts = _parts(view)[1:] if len(view.cable) else []  # no manager reaches them; another finding reports them
+    parts = _parts(view)[1:] if len(view.cable) else []  # no manager reaches these parts; another finding reports them
     zero = ends[(lid == 0) & ~np.isin(f.port_node[ends], np.concatenate([np.zeros(0, int), *parts]))].tolist()
     yield from each_or_one(
         LID_ZERO,
@@ -250,8 +251,8 @@ def _owned_by_several(view: FabricView, ends: np.ndarray, low: np.ndarray, high:
 
 
 def cable_records(c: Context) -> Iterator[Finding]:
-    """Report cables listed by only one end, cables with an unknown peer, and cables back to the
-    same node."""
+    """Report cables that only one end lists, cables with an unknown peer, and cables that lead back to the same
+    node."""
     view, f = c.view, c.view.fabric
     ends = f.cable_port
     if not len(ends):
@@ -332,7 +333,7 @@ def _dangling(c: Context, ports: list[int]) -> Iterator[Finding]:
 
 
 def isolated_parts(c: Context) -> Iterator[Finding]:
-    """Report connected parts except the largest, naming their switches and hosts."""
+    """Report all connected parts except the largest, with their switches and hosts."""
     view = c.view
     if not len(view.cable) and not _dangling_nodes(view).any():
         yield from _no_links(view)
@@ -349,7 +350,7 @@ def isolated_parts(c: Context) -> Iterator[Finding]:
 
 
 def _dangling_nodes(view: FabricView) -> np.ndarray:
-    """Return bool[nodes]: nodes with a cable whose other end is unknown."""
+    """Return whether each node has a cable whose other end is unknown (bool[nodes])."""
     f = view.fabric
     return np.bincount(f.port_node[(f.port_cable >= 0) & ~f.linked], minlength=f.sizes.nodes) > 0
 

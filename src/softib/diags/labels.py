@@ -32,7 +32,7 @@ class NodeClass:
     """Nodes of one type whose names differ only in numbers.
 
     ``numbers`` int64[members, k]: each column starts at 0. ``span``: one more than the largest number of each column.
-    ``numbers @ stride`` is the code of each member; ``order`` and ``codes`` serve to find the member with a code.
+    ``numbers @ stride`` is the code of each member; ``order`` and ``codes`` are used to find the member with a code.
     ``by_ports``: the numbers are positions derived from the ports, not numbers in the names.
     """
 
@@ -140,7 +140,7 @@ def _ordered(name: str, nodes: np.ndarray, numbers: np.ndarray, span: np.ndarray
 
 
 def _without_copies(numbers: np.ndarray) -> np.ndarray:
-    """Remove columns that duplicate an earlier one."""
+    """Return ``numbers`` without columns that duplicate an earlier one."""
     keep: list[int] = []
     for s in range(numbers.shape[1]):
         if not any((numbers[:, s] == numbers[:, t]).all() for t in keep):

@@ -58,7 +58,7 @@ class Observations:
     increase is unknown: the device was unreachable or rebooted, the counter was saturated or cleared, or the device
     does not have the attribute; ``increase`` is 0 there. ``level`` maps the names of values that are not counters to
     float64[k, n] at the end of the interval, NaN if unknown: ``temperature_c``, ``module_temperature_c``, ``state`` and
-    ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``best_gbps`` (what both ends support), ``pre_fec_ber``,
+    ``physical_state`` (IBA PortInfo), ``rate_gbps``, ``best_gbps`` (the rate that both ends support), ``pre_fec_ber``,
     ``tick_symbols`` (symbol times of a tick of PortXmitWait, IBA 16.1.3.2), ``stuck_NAME`` (1: the counter was
     saturated, that is, at its largest value; 2: it saturated in the interval; 0: it is not saturated), ``lanes`` and
     ``lane_gbps`` (number of active lanes, and the signalling rate of one lane), values that modules measure and their
@@ -102,8 +102,7 @@ class Observations:
         return np.asarray(spans.sum(axis=0) / 1e9, np.float64)
 
     def total(self, counter: str) -> np.ndarray:
-        """Return the increase of the counter in all known intervals (uint64[n]); 0 for an unknown
-        counter."""
+        """Return the total increase of the counter over all known intervals (uint64[n]); 0 for an unknown counter."""
         if counter not in self.increase:
             return np.zeros(len(self.ports), np.uint64)
         return np.asarray(self.increase[counter].sum(axis=0, dtype=np.uint64))

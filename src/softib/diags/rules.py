@@ -1,5 +1,5 @@
-"""Learns a rule ``target = f(numbers)`` from a column in which a few values are wrong. Three forms of rules cover the
-cabling of common topologies (trees, rails, grids, dragonflies) and how sites number their devices:
+"""Learns a rule ``target = f(numbers)`` from a column of targets, a few of which are wrong. Three forms of rules cover
+the cabling of common topologies (trees, rails, grids, dragonflies) and how sites number their devices:
 
 * *sum of digits*: ``sum over numbers s of g_s(x_s)``, each ``g_s`` a mixed-radix ramp: host i is on
   leaf i // 32; spine i of a pod meets core (i mod 4) * 4 + j;
@@ -25,7 +25,7 @@ __all__ = ["fit_rule", "mode"]
 Back = Callable[[np.ndarray], np.ndarray]
 
 ENOUGH_VOTES = 4
-"""Minimum number of votes for each step with which a table of steps is used as it is, without a search for radices."""
+"""A table of steps is used directly, without a search for radices, if each step has at least this number of votes."""
 LEAST_LINES = 3
 """Minimum number of lines of members. With three lines, two that agree outvote a third with a fault."""
 LEVELLINGS = 4
@@ -36,7 +36,8 @@ MAX_DIGITS = 6
 DENSE = 8
 """Largest ratio of the range of values to their number for which counting is faster than sorting."""
 FEW_VALUES = 48
-"""Number of values up to which a dictionary counts them in a third of the time of the numpy functions."""
+"""Maximum number of values that are counted with a dictionary, which takes a third of the time of the numpy
+functions."""
 LEAST_GAIN = 1.5
 """Minimum number of additional members that a more complex rule must predict. A single additional member is not enough:
 it may be the faulty one.
@@ -66,8 +67,8 @@ def mode(values: np.ndarray) -> tuple[int, int]:
 
 
 def fit_rule(of: NodeClass, target: np.ndarray, stated: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return (prediction for every member, share of correct ones) of the best rule for ``target``
-    int64[members], known where ``stated``."""
+    """Return the predictions of the best rule for every member, and the share of correct ones. ``target``
+    int64[members] is known where ``stated``."""
     best, share = np.zeros(len(target), np.int64), -1.0
     least_gain = LEAST_GAIN / max(1, int(stated.sum()))
     lines = [_lines(of, s, stated) for s in range(of.numbers.shape[1])]
@@ -157,13 +158,13 @@ def _sum_of_digits(lines: list[_Lines], target: np.ndarray, stated: np.ndarray) 
 
 
 def _slope(of: _Lines, target: np.ndarray) -> np.ndarray:
-    """Return int64[span]: a ramp with the most frequent step between neighbours."""
+    """Return a ramp whose slope is the most frequent step between neighbours (int64[span])."""
     adjacent = of.gap == 1
     return mode((target[of.upper] - target[of.lower])[adjacent])[0] * np.arange(of.span)
 
 
 def _steps(of: _Lines, target: np.ndarray) -> np.ndarray:
-    """Return int64[span]: a table from the most frequent step at each value, made regular."""
+    """Return a table computed from the most frequent step at each value and then made regular (int64[span])."""
     if not (of.gap == 1).any():
         return np.zeros(of.span, np.int64)
     d, votes = _voted_steps(of.x[of.lower], of.gap, target[of.upper] - target[of.lower], of.span)
@@ -209,12 +210,12 @@ def _mode_of_each(cell: np.ndarray, value: np.ndarray, cells: int) -> np.ndarray
 
 
 def _voted_steps(at: np.ndarray, gap: np.ndarray, step: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (step from each value of a number to the next, number of votes for it). In a gap of the numbers, the steps
-    add up to the step over the gap.
+    """Return the step from each value of a number to the next, and the number of votes for each step. In a gap of the
+    numbers, the steps add up to the step over the gap.
     """
     adjacent = gap == 1
     cell, value, count = _counted(at[adjacent], step[adjacent])
-    by_count = np.argsort(count, kind="stable")  # later writes win: the most frequent step of each value
+    by_count = np.argsort(count, kind="stable")  # the last write wins, so each value gets its most frequent step
     d, votes = np.zeros(span - 1, np.int64), np.zeros(span - 1, np.int64)
     d[cell[by_count]], votes[cell[by_count]] = value[by_count], count[by_count]
     usual, _ = mode(d[votes > 0])

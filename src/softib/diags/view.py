@@ -1,5 +1,5 @@
-"""Input that the checks share, computed once: names, roles, cables with both ends, rates. A check uses only data that
-the source recorded (``Source.records``); generated fabrics record their hardware.
+"""Input that all checks use, computed once: names, roles, cables with both ends, rates. A check uses only data that the
+source recorded (``Source.records``); generated fabrics record their hardware.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _NUMBER = re.compile(r"\d+")
 
 
 def port_location(fabric: Fabric, port: int) -> Location:
-    """Return the location of a port row without a :class:`FabricView`, which tells nodes with the same name apart."""
+    """Return the location of a port row without using a :class:`FabricView`, so that nodes with the same name are not
+    distinguished."""
     node = int(fabric.port_node[port])
     return Location(fabric.node_name(node), int(fabric.node_guid[node]), int(fabric.port_num[port]))
 
@@ -130,8 +131,8 @@ class FabricView:
 
     @cached_property
     def node_place(self) -> np.ndarray:
-        """int64[nodes]: the position of each node in the order of findings: switches first, then by
-        name in natural order, then by GUID."""
+        """The position of each node in the order of findings (int64[nodes]): switches first, then by name in natural
+        order, then by GUID."""
         place = np.empty(len(self.names), np.int64)
         guid, is_switch = self.fabric.node_guid.tolist(), self.is_switch.tolist()
         order = sorted(
@@ -142,14 +143,14 @@ class FabricView:
 
     @cached_property
     def port_place(self) -> np.ndarray:
-        """int64[ports]: the position of each port in the order of findings: by node, then by number."""
+        """The position of each port in the order of findings (int64[ports]): by node, then by number."""
         return self.node_place[self.fabric.port_node] * 256 + self.fabric.port_num
 
     # -- names --
 
     @cached_property
     def display_names(self) -> list[str]:
-        """Name of each node in messages; the GUID is added if several nodes have the name."""
+        """The name of each node in messages; the GUID is added if several nodes have the same name."""
         return distinct_names(self.fabric)
 
     @cached_property
@@ -185,12 +186,12 @@ class FabricView:
 
     @cached_property
     def speed(self) -> np.ndarray:
-        """Active speed code of each port."""
+        """The active speed code of each port."""
         return active_speed_codes(self.fabric.port_info, self.fabric.port_mlnx_speed)
 
     @cached_property
     def lanes(self) -> np.ndarray:
-        """Active lanes of each port."""
+        """The number of active lanes of each port."""
         return _LANES[PortInfo.link_width_active.get(self.fabric.port_info)]
 
     @cached_property
@@ -223,9 +224,7 @@ class FabricView:
 
     @cached_property
     def host_numbers(self) -> np.ndarray:
-        """float64[256]: for each port number, the share of switches with a host at this port, among switches with
-        hosts.
-        """
+        """For each port number, the share of the switches with hosts that have a host at this port (float64[256])."""
         _, _, switch_port = self.to_hosts
         switches = max(1, len(np.unique(self.fabric.port_node[switch_port])))
         return np.asarray(np.bincount(self.fabric.port_num[switch_port], minlength=256) / switches)

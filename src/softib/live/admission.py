@@ -1,5 +1,5 @@
-"""Admission to a running fabric: only its own user and root may use it. The kernel reports the user
-at the other end of a Unix socket.
+"""Admission to a running fabric: only the user who started it and root may use it. The kernel reports the user at the
+other end of a Unix socket.
 
 Stream and seqpacket sockets carry the peer's credentials from connect(2) on (SO_PEERCRED); a datagram carries its
 sender's credentials if the receiver requested them (SO_PASSCRED, SCM_CREDENTIALS): unix(7).

@@ -1,4 +1,5 @@
-"""Reads layouts and constants that C and Python have in common from the C header, so that each is declared once.
+"""Reader of the layouts and constants that C and Python share. They come from the C header, so that each is declared
+only once.
 
 Only constructs that a shared layout may use are read: ``struct name { … };`` of fixed-width integers, ``char`` and
 arrays of them. Anything else in a structure is an error. Alignment is C's
@@ -32,8 +33,8 @@ _MEMBER = re.compile(r"(\w+)\s+(\w+)(?:\[(\d+)\])?")
 
 
 class CHeader:
-    """The header at ``path`` below the C sources, read when it is first used. ``prefix`` begins its
-    macros' names."""
+    """The header at ``path`` below the C sources, read on first use. ``prefix``: the prefix of the header's macro
+    names."""
 
     def __init__(self, path: str, prefix: str = "SOFTIB_"):
         self.path, self.prefix = PRELOAD / path, prefix
@@ -74,7 +75,8 @@ class CHeader:
 
 
 class Layout:
-    """A structure as a named tuple: ``unpack(octets)``, ``pack(name=value, …)`` (the rest zero)."""
+    """The layout of a structure, which is read as a named tuple: ``unpack(octets)``, ``pack(name=value, …)`` (other
+    members are zero)."""
 
     def __init__(self, dtype: np.dtype, name: str):
         code, at, names = "=", 0, []
@@ -96,7 +98,7 @@ class Layout:
         self._at = {n: i for i, n in enumerate(names)}
 
     def unpack(self, octets: bytes) -> Any:
-        """Return the structure at the front of ``octets``."""
+        """Return the structure at the start of ``octets``."""
         return self._make(self.struct.unpack_from(octets))
 
     def pack(self, values: dict[str, Any]) -> bytes:

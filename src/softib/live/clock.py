@@ -9,9 +9,8 @@ __all__ = ["SteadyClock", "clock_ps"]
 
 
 class SteadyClock:
-    """Nanoseconds since 1970: the wall clock at creation of the object, plus the time that the
-    monotonic clock has counted since. A change of the system clock affects only objects created
-    later."""
+    """A clock that returns nanoseconds since 1970: the wall clock at the creation of the object, plus the monotonic
+    time since then. A change of the system clock affects only objects created later."""
 
     def __init__(self) -> None:
         self._wall, self._since = time.time_ns(), time.monotonic_ns()

@@ -1,5 +1,5 @@
-"""The control socket of a running fabric: one JSON line to the daemon, and one line back. Client
-functions (:func:`ask`, :func:`attach`, :func:`stop`) and the daemon's server."""
+"""The control socket of a running fabric: each request is one line of JSON, and so is its reply. The module has the
+client functions (:func:`ask`, :func:`attach`, :func:`stop`) and the daemon's server."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class ControlServer(UnixServer):
         self.expect(sock)
 
     def accepted_last(self, sock: socket.socket) -> None:
-        """Serve this connection although no descriptor is left: ``softib status`` and ``softib down`` are needed most
-        then."""
+        """Serve this connection even if it took the last descriptor, because ``softib status`` and ``softib down`` are
+        needed most then."""
         self.accepted(sock)
 
     def listen_to(self, sock: socket.socket) -> None:
@@ -85,7 +85,7 @@ class ControlServer(UnixServer):
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             request = json.loads(line)
-            json.dumps(request, ensure_ascii=False).encode()  # raises an error for half of a surrogate pair
+            json.dumps(request, ensure_ascii=False).encode()  # raises an error for an unpaired surrogate
             operation = self.operations[request["op"]]
         except (ValueError, KeyError, TypeError, RecursionError):
             return {"error": f"not understood; a line is a JSON object with op, one of {', '.join(self.operations)}"}
@@ -109,7 +109,7 @@ class ControlServer(UnixServer):
             return {"error": f"{type(error).__name__} in the daemon: {' '.join(str(error).split())}", "bug": True}
 
     def _reply(self, sock: socket.socket, answer: dict[str, Any]) -> bool:
-        sock.settimeout(1.0)  # an answer is small; a client that does not read it loses it
+        sock.settimeout(1.0)  # a client that does not read its (small) answer loses it
         try:
             sock.sendall(json.dumps(answer).encode() + b"\n")
         except OSError:
@@ -126,7 +126,7 @@ class ControlServer(UnixServer):
 
 VERSION = __version__
 PATIENCE_S = 30.0
-"""Seconds to wait for an answer: a daemon that computes routes answers only when it has finished."""
+"""Time limit for an answer in seconds: while the daemon computes routes, it does not answer."""
 LOOK_S = 1.0
 """Seconds without an answer after which the client checks whether the daemon is stopped."""
 
@@ -198,19 +198,19 @@ class Attached(Result):
 
     @property
     def view(self) -> Path:
-        """Folder of the files that the program sees as ``/sys`` and ``/dev``."""
+        """Return the folder of the files that the program sees as ``/sys`` and ``/dev``."""
         return Path(self.env["SOFTIB_VIEW"])
 
     @property
     def addresses(self) -> list[str]:
-        """IP addresses of the node."""
+        """Return the IP addresses of the node."""
         return self.env["SOFTIB_ADDRESSES"].split()
 
 
 def attach(instance: Instance, node: str | None = None, port: int | None = None, rank: int | None = None) -> Attached:
     """Return the daemon's answer to a program that wants to attach to the fabric. Paths in its
-    ``env`` are below the fabric's directory under the name that this process uses for it; in a container the directory
-    may be mounted elsewhere."""
+    ``env`` are below the fabric's directory under the name that this process uses for it; in a container, the directory
+    may have another path."""
     attached = read_result(Attached, ask(instance, "attach", node=node, port=port, rank=rank), "attach")
     theirs = os.path.dirname(attached.env["SOFTIB_UMAD"])
     paths = {
@@ -221,18 +221,18 @@ def attach(instance: Instance, node: str | None = None, port: int | None = None,
 
 
 STOP_S = 15.0
-"""Time for which a daemon may continue to serve after the request to stop."""
+"""Time limit for a daemon to stop serving after the request to stop."""
 EXIT_S = 2.0
-"""Time that the daemon's process may take to end after it has freed the fabric's name."""
+"""Time limit for the daemon's process to end after it has released the fabric's name."""
 REMOVE_S = 120.0
 """Time that the daemon may take to remove its files after it has stopped serving. There are thousands of files (every
 node in use has a separate /sys), and each takes milliseconds on a busy disk."""
 
 
 def stop(instance: Instance) -> None:
-    """Request the daemon to stop, and wait until it has freed the fabric's name. Then wait for its process to end, but
-    at most :data:`EXIT_S`, because a Python program that serves a fabric may go on. Raises :class:`PeerError` if the
-    daemon still serves after :data:`STOP_S`, or still removes files after another :data:`REMOVE_S`."""
+    """Request the daemon to stop, and wait until it has released the fabric's name. Then wait for its process to end,
+    but at most :data:`EXIT_S`, because a Python program that served a fabric may continue. Raises :class:`PeerError` if
+    the daemon still serves after :data:`STOP_S`, or still removes files after another :data:`REMOVE_S`."""
     pid = ask(instance, "down", STOP_S).get("pid")
     began = time.monotonic()
     while instance.held():

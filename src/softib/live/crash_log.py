@@ -15,7 +15,7 @@ __all__ = ["CrashLog", "ReportBug", "raised", "say"]
 ReportBug = Callable[[str], None]
 """A function that is called inside an ``except`` block, with a description of the failed operation."""
 MOST_TRACEBACKS = 50
-"""Most tracebacks that are logged, so that a bug triggered by every MAD does not fill the disk."""
+"""Maximum number of logged tracebacks, so that a bug triggered by every MAD does not fill the disk."""
 
 
 def say(text: str) -> None:
@@ -26,12 +26,12 @@ def say(text: str) -> None:
 
 
 def raised(doing: str) -> None:
-    """Report a bug if there is no log, by raising the exception again."""
+    """Raise the present exception again: the report of a bug if there is no log."""
     raise
 
 
 class CrashLog:
-    """Keeps tracebacks in ``log``; ``count`` is their number, ``last`` the latest one as text."""
+    """A log of tracebacks in ``log``; ``count`` is their number, ``last`` the text of the latest one."""
 
     def __init__(self, log: Path):
         self.log, self.count, self.last = log, 0, ""

@@ -2,7 +2,7 @@
 loop in one thread.
 
 A peer of the loop registers its sockets in the selector. The data of a registration is a function that handles the
-ready events. The peer also reports how long the loop may wait if no socket becomes ready. No peer blocks, so none
+ready events. The peer also reports the longest time for which the loop may wait for a socket. No peer blocks, so none
 delays another.
 """
 
@@ -49,7 +49,7 @@ __all__ = ["Daemon", "EventLoop", "Peer", "Settings"]
 
 
 class Peer(Protocol):
-    """A part of the daemon that the loop drives in addition to sockets."""
+    """A part of the daemon that the event loop drives, in addition to sockets."""
 
     def wait_s(self, now_ps: int) -> float:
         """Return the seconds until :meth:`tick` has work (infinite: it has work only when a socket is ready)."""
@@ -59,8 +59,8 @@ class Peer(Protocol):
 
 
 class EventLoop:
-    """Waits for the sockets in ``selector`` and drives ``peers``, in their order. ``on_ready`` gets the number of
-    ready sockets before they are handled."""
+    """The event loop: it waits for the sockets in ``selector``, and drives ``peers`` in order. ``on_ready`` gets the
+    number of ready sockets before they are handled."""
 
     def __init__(
         self, selector: selectors.BaseSelector, *peers: Peer, on_ready: Callable[[int], None] = lambda sockets: None
@@ -80,7 +80,7 @@ class EventLoop:
 
 PAUSE_S = 0.05
 DESCRIPTORS = 1 << 16
-"""Number of descriptors to which the daemon raises its limit, if the hard limit permits it."""
+"""The daemon raises its limit of descriptors to this number, if the hard limit permits it."""
 IDLE_S = 0.25
 """Longest wait of the loop, and so the longest delay before a signal is noticed."""
 LEAST_ROOM = 1 << 16
@@ -104,7 +104,7 @@ class Settings:
     :func:`~softib.fabric.node_finder.default_port`). ``udp``: serve on this UDP port of the
     loopback instead of abstract Unix sockets. ``config``: the configuration of the internal
     manager; ``reread`` reads it from its files again. ``pcap``: capture MADs into this file.
-    ``pace``: messages of programs take as long as on the wire. ``profile``: the model of machine that each host is."""
+    ``pace``: programs' messages take as long as on the wire. ``profile``: the machine model of every host."""
 
     source: str = ""
     sm: str = "internal"
@@ -118,8 +118,8 @@ class Settings:
 
 
 class Daemon:
-    """Runs ``fabric`` in ``instance`` until :meth:`stop`. Raises :class:`InputError` if a socket or the shared
-    fabric cannot be made. ``ready_s`` counts from ``began`` (monotonic seconds).
+    """The daemon that runs ``fabric`` in ``instance`` until :meth:`stop` is called. Raises :class:`InputError` if a
+    socket or the shared fabric cannot be made. ``ready_s`` counts from ``began`` (monotonic seconds).
     """
 
     def __init__(self, instance: Instance, fabric: Fabric, settings: Settings, began: float | None = None):
@@ -134,13 +134,13 @@ class Daemon:
         self.stopping = self.reload = False
         self.manager_failed = False
         self.partitions: str | None = None
-        """The partition file that a program has given to the manager since the start."""
+        """The partition file that a program has passed to the manager since the start, if any."""
 
     def _make(self, fabric: Fabric, closing: Callable[[Callable[[], None]], object]) -> None:
-        """Create the parts; each registers with ``closing`` how it is closed."""
+        """Create the parts, and register the closing of each with ``closing``."""
         settings, instance = self.settings, self.instance
         fabric.name = instance.name
-        power_on(fabric, keep_lids=True)  # before sharing: reads of unwritten pages of shared memory allocate
+        power_on(fabric, keep_lids=True)  # before sharing: reading unwritten shared pages allocates them
         self.shared = SharedFabric.create(instance.shared_fabric, fabric)
         closing(self.shared.close)
         self.fabric = self.shared.fabric
@@ -184,7 +184,7 @@ class Daemon:
 
     @property
     def ready(self) -> bool:
-        """Whether the subnet is up, or this daemon has no manager to bring it up."""
+        """Return whether the subnet is up, or this daemon has no manager to bring it up."""
         return self.manager is None or self.manager.ready
 
     def run(self, on_step: Callable[[Daemon], None] = lambda daemon: None) -> None:
@@ -204,7 +204,7 @@ class Daemon:
     def step(self) -> None:
         """Let the internal manager work, then serve every program once. An exception in the manager
         is logged, and the fabric keeps running."""
-        self._publish()  # before a sweep, which takes time, so that programs learn at once that their cable was pulled
+        self._publish()  # before a sweep, which takes time, so that a program learns at once that its cable was pulled
         if self.reload:  # SIGHUP has the same meaning as for OpenSM
             self.reload = False
             try:
@@ -222,9 +222,8 @@ class Daemon:
             time.sleep(PAUSE_S)  # the operation may fail again at once
 
     def _manage(self) -> float:
-        """Let the internal manager work; return the seconds until it has work again. If it fails,
-        it is removed from its port; the attributes that it has set stay. If the subnet is not up yet, the daemon
-        fails too."""
+        """Run the internal manager; return the seconds until it has work again. If it fails, it is removed from its
+        port; the attributes that it has set stay. If the subnet is not up yet, the daemon fails too."""
         if self.manager is None or self.manager_failed:
             return IDLE_S
         now_ps = clock_ps()
@@ -241,7 +240,7 @@ class Daemon:
             return IDLE_S
 
     def _publish(self) -> None:
-        """Report changes from MADs and faults to applications, and count their traffic."""
+        """Report to applications the changes that MADs and faults have made, and count the applications' traffic."""
         try:
             if self.shared.epoch != self.router.epoch:
                 self.faults.faults.publish()  # a link that trained to another speed has another rate
@@ -261,7 +260,7 @@ class Daemon:
             self.crash_log("telling applications")
 
     def _watch_room(self) -> None:
-        """Log that the file system of the fabric's directory is full: once each time that it becomes full."""
+        """Log once, each time that the file system of the fabric's directory becomes full."""
         full = self.verbs.memory.room() < LEAST_ROOM
         if full and not self._full:
             say(
@@ -287,8 +286,8 @@ class Daemon:
         return sweeps
 
     def repartition(self, path: str) -> bool:
-        """Make the internal manager program only the partitions in the file ``path``; return False
-        if that needs :meth:`sweep` with a whole file. Raises the same :class:`InputError`."""
+        """Make the internal manager program only the partitions in the file ``path``. Return False if the change needs
+        :meth:`sweep` with the complete partition file instead. Raises :class:`InputError` as :meth:`sweep` does."""
         if self.manager is None or self.manager_failed:
             raise InputError(
                 f"{self.instance.name} has no internal subnet manager, which programs partitions; start the fabric "
@@ -301,6 +300,6 @@ class Daemon:
         self.stopping = True
 
     def close(self) -> None:
-        """Close every socket and free the name."""
+        """Close every socket and release the fabric's name."""
         self._parts.close()
         self.instance.release()

@@ -31,8 +31,8 @@ COUNTS = 7
 
 
 def exchange_of(n: int = BATCH) -> tuple[Any, Any, Any]:
-    """Return requests and answers (:data:`~softib.mad.batch.MadColumns`) and
-    :data:`~softib.agents.layout.Outcome` of ``n`` rows."""
+    """Return new tables of ``n`` rows: requests and answers (:data:`~softib.mad.batch.MadColumns`) and the
+    :data:`~softib.agents.layout.Outcome`."""
     columns = {name: np.zeros(n, np.int64) for name in Outcome._fields}
     columns |= {"served": np.zeros(2, np.int64), "counts": np.zeros(COUNTS, np.int64)}
     return mad_columns(n), mad_columns(n), Outcome(**columns)
@@ -104,7 +104,7 @@ def answer(t, v, q, a, x, port, number, now, n, classes):
 
 @inner
 def address_answers(q, a, x):
-    """Fill in the part of an answer's address that comes from its request."""
+    """Fill in the address fields of each answer that come from its request."""
     for k in range(x.served[0]):
         r = x.row[k]
         a.sqp[k], a.dqp[k] = q.dqp[r], q.sqp[r]
@@ -113,7 +113,7 @@ def address_answers(q, a, x):
 
 @inner
 def route_replies(q, x, n):
-    """Fill in the replies and the MADs for other programs, from the ``n`` served requests ``q``."""
+    """Write the replies, and the MADs for other programs, that result from the ``n`` served requests ``q``."""
     for i in range(x.served[0]):
         x.fate[x.row[i]] = 1 + i
     for i in range(n - x.served[1], n):

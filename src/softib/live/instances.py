@@ -29,8 +29,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 """Pattern of a fabric's name: it must be valid as a file name, and short enough for a socket's address (108 bytes)."""
 CLAIM_S = 0.5
 KEPT = ("lock", "log", "guid2lid", "guid2mkey", "neighbors")
-"""Files that stay when a daemon ends. With them the next internal manager gives ports their previous LIDs, and knows
-their M_Keys."""
+"""Files that stay when a daemon ends. From them, the next internal manager takes the previous LIDs and M_Keys of
+ports."""
 
 
 def name_of(label: str) -> str:
@@ -89,22 +89,22 @@ class Instance:
 
     @property
     def control(self) -> Path:
-        """The daemon's control socket."""
+        """Return the path of the daemon's control socket."""
         return self.folder / "control"
 
     @property
     def shared_fabric(self) -> Path:
-        """The fabric's arrays in one shared mapping."""
+        """Return the path of the file with the fabric's arrays."""
         return self.folder / "shared_fabric"
 
     @property
     def traffic(self) -> Path:
-        """Return the traffic of applications, by cell."""
+        """Return the path of the file that counts the traffic of applications."""
         return self.folder / "traffic"
 
     @property
     def log(self) -> Path:
-        """The output of a detached daemon."""
+        """Return the path of the file with the output of a detached daemon."""
         return self.folder / "log"
 
     def held(self) -> bool:
@@ -146,7 +146,7 @@ class Instance:
             claimed._close()
 
     def release(self) -> None:
-        """Free the name: remove the files and release the lock. The daemon does this last."""
+        """Release the name: remove the files and release the lock. This is the daemon's last action."""
         if self.spare >= 0:
             os.close(self.spare)
             self.spare = -1
@@ -224,10 +224,10 @@ def _is_at(fd: int, path: Path) -> bool:
 
 
 def claim(name: str) -> Instance:
-    """Become the only daemon of ``name``; the files of a dead daemon are removed. Raises :class:`InputError` if a
+    """Take the lock of ``name`` for this daemon, and remove the files of a dead daemon. Raises :class:`InputError` if a
     daemon has this name."""
     instance = Instance(check_name(name), root() / name)
-    until = time.monotonic() + CLAIM_S  # a process that only checks the lock takes it for a moment
+    until = time.monotonic() + CLAIM_S  # a process that only checks the lock holds it for a moment
     while True:
         instance.folder.mkdir(mode=0o700, exist_ok=True)
         fd = os.open(instance.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -309,8 +309,8 @@ def find(name: str | None) -> Instance:
 
 
 def room_advice(error: OSError) -> str:
-    """Return the reason and what to do if ``error`` means that the file system of the fabric's folder is full;
-    otherwise an empty text."""
+    """Return advice for the user if ``error`` means that the file system of the fabric's folder is full; otherwise an
+    empty string."""
     full = error.errno == errno.ENOSPC
     advice = "enlarge that file system, or set XDG_RUNTIME_DIR to a folder of another"
     return f"{error.strerror}; {advice}" if full else ""

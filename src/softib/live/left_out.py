@@ -17,9 +17,9 @@ SHOWN = 3
 
 
 def left_out(fabric: Fabric, port: int, problems: list[str]) -> tuple[list[str], list[str]]:
-    """Return the faults and the notes, one line each, on linked ports that are not ACTIVE although
-    the manager on ``port`` is ready. A part of the fabric with at least half as many nodes as the manager's part counts
-    as a separate subnet, which needs its own manager. It is reported as a note."""
+    """Return (faults, notes), one line each, about linked ports that are not ACTIVE although the manager on ``port`` is
+    ready. A part of the fabric with at least half as many nodes as the manager's part counts as a separate subnet,
+    which needs its own manager. It is reported as a note."""
     f, subnet = fabric, subnet_of(fabric)
     bad = np.flatnonzero(f.linked & np.isin(f.port_state, (PortState.INIT, PortState.ARMED)))
     here = subnet[bad] == subnet[port]

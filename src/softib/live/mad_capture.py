@@ -1,9 +1,9 @@
-"""Every MAD of a running fabric in a capture file for Wireshark: ``softib up --pcap FILE``.
+"""Capture of every MAD of a running fabric in a file for Wireshark: ``softib up --pcap FILE``.
 
 A MAD is recorded as one packet when it leaves its sender. The answer of a device is recorded when it reaches its
 requester. An RMPP message is recorded as its segments and their acknowledgements (:mod:`softib.mad.rmpp`). Without a
-capture, the only cost is the read of an attribute for each batch. With a capture, programs' requests pass through
-Python one batch at a time. The format is that of :mod:`softib.iba.pcap`.
+capture, the only cost is one attribute read per batch. With a capture, programs' requests pass through Python one batch
+at a time. The format is that of :mod:`softib.iba.pcap`.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class MadCapture:
         self._file = PcapFile(self.path)
 
     def batch(self, sent: MadBatch, port: int, answers: MadBatch) -> None:
-        """Record the MADs that a manager, or a device (traps), sent from ``port``, and the devices' answers."""
+        """Record the MADs that ``port`` sent (for a manager, or as traps of a device), and the devices' answers."""
         self._send(sent, port, sent.payload)
         self._write_answers(answers, port)
 
     def exchange(self, port: int, sent: MadBatch, replies: MadBatch) -> None:
-        """Record the MADs that a program on ``port`` sent, and the MADs that come back to it. A request that comes back
-        as timed out is not recorded a second time, since no cable carried it."""
+        """Record the MADs that a program on ``port`` sent, and the MADs that come back to it. A request that is
+        returned as timed out is not recorded a second time, because no cable carried it back."""
         message = self.message()
         self._send(sent, port, {0: message} if message else None)
         self._write_answers(replies[replies.status == SendStatus.OK], port)
@@ -136,7 +136,7 @@ class MadCapture:
         return ends
 
     def flush(self) -> None:
-        """Flush the file for readers; cheap to call often."""
+        """Flush the file for readers. Frequent calls cost little."""
         self._guarded(self._file.flush)
 
     def close(self) -> None:

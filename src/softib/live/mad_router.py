@@ -1,8 +1,8 @@
 """Routing of programs' MADs. They go to the fabric's agents, to another program on the addressed port, or back to the
 sender with status 110.
 
-This module has no sockets and no protocol: stations (:mod:`~softib.live.station`) are passed in,
-and each takes and gives MADs as :class:`~softib.mad.batch.MadBatch`.
+This module uses no sockets and no protocol: its callers pass in stations (:mod:`~softib.live.station`), which exchange
+MADs as :class:`~softib.mad.batch.MadBatch`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "PUMP_ROUNDS", "PUMP_ROUNDS_ALONE", "MadRouter"]
 
 PUMP_ROUNDS, PUMP_ROUNDS_ALONE = 128, 2048
-"""Number of batches of one client that are handled before other clients are served, and this number if there is only
-one client. (A step of the loop costs as much as five MADs.)"""
+"""Number of batches of one client that are handled before other clients are served, and the same if there is only one
+client. (A step of the loop costs as much as five MADs.)"""
 TRAPS_A_STEP = 64
-"""Most traps that are sent in one step, so that programs do not wait for the traps of thousands of devices."""
+"""Maximum number of traps sent in one step, so that programs do not wait for the traps of thousands of devices."""
 
 
 class MadRouter:
@@ -91,8 +91,8 @@ class MadRouter:
         self.announce(station.port)
 
     def announce(self, port: int) -> None:
-        """Keep CapabilityMask.IsSM of ``port`` correct (IBA 14.2.5.6): a host's driver sets it when a manager runs on
-        the port. A change raises trap 144, which informs the master."""
+        """Update CapabilityMask.IsSM of ``port`` (IBA 14.2.5.6), which a host's driver sets when a manager runs on the
+        port. A change raises trap 144, which informs the master."""
         before = self.fabric.port_info[port].tobytes()
         now_ps = clock_ps()
         self.plane.set_is_sm(port, self.stations.has_manager(port), now_ps)
@@ -108,8 +108,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def answer(self, sender: Station, n: int, now_ps: int) -> bool:
-        """Do the part of :meth:`handle` before :meth:`finish`. Return False if an exception was
-        raised, which is reported."""
+        """Run the first part of :meth:`handle`, before :meth:`finish`. Return False if an exception was raised; it has
+        been reported."""
         self.counts[:] = 0
         try:
             self._answer(sender.port, sender.number, now_ps, n, sender.classes)
@@ -146,8 +146,8 @@ class MadRouter:
             self.finish(sender, now_ps)
 
     def give_back(self, sender: Station, rows: Iterable[int]) -> None:
-        """Send back the requests among ``rows`` of ``requests`` as timed out, so that their senders do
-        not wait for something that failed."""
+        """Return the requests among ``rows`` of ``requests`` to their senders as timed out, so that no sender waits for
+        a request that failed."""
         for row in rows:
             back = self._sent[row : row + 1].copy()
             if not is_response(back.mad[0]):
@@ -156,7 +156,7 @@ class MadRouter:
                 sender.deliver(back)
 
     def finish(self, sender: Station, now_ps: int) -> None:
-        """Do the work that the kernels leave after a batch (according to ``counts``)."""
+        """Do the work that the kernels have left after a batch, as ``counts`` shows."""
         replies, forwards, sets, bounces, sent, received, _ = self.counts.tolist()
         self.answered += max(received, replies) - bounces
         self.bounced += bounces
@@ -195,15 +195,15 @@ class MadRouter:
                 self._remember(mad, requests[i : i + 1], sender, target)
 
     def _remember(self, handed: np.ndarray, request: MadBatch, sender: Station, target: Station) -> None:
-        """Record that the station ``target`` has received a request, for which its sender waits. If the MAD is an
-        answer, end the record."""
+        """Record that station ``target`` has received a request whose sender waits for the answer. If the MAD is an
+        answer, remove the record of its request."""
         if is_response(handed):
             self.waiting.answered(handed)
         elif getattr(sender, "waits_forever", False) and handed[METHOD_AT] != Method.SEND:
             self.waiting.keep(request, sender, target.number, clock_ps())
 
     def _give_back_all(self, requests: Iterable[Forwarded]) -> None:
-        """Give unanswered requests back to their senders."""
+        """Return unanswered requests to their senders."""
         for forwarded in requests:
             forwarded.request.status[:] = SendStatus.TIMEOUT
             self.bounced += 1
@@ -277,8 +277,8 @@ class MadRouter:
     # -- time, as a peer of the event loop --
 
     def wait_s(self, now_ps: int) -> float:
-        """Return seconds until a request expires, a trap is repeated, or a device samples (infinite:
-        none)."""
+        """Return the seconds until a request expires, a trap is repeated, or a device samples (infinite: none of
+        these)."""
         if self.plane.tables.notice_count[0]:
             return 0.0
         due = [
@@ -287,14 +287,14 @@ class MadRouter:
         return max(0.0, (min(due) - now_ps) / 1e12) if due else math.inf
 
     def tick(self, now_ps: int) -> None:
-        """Give back requests that programs did not answer in time, send due traps, and let devices sample."""
+        """Return requests that programs did not answer in time, send due traps, and let devices sample."""
         self._give_back_all(self.waiting.take_expired(now_ps))
         self.traps(now_ps)
         if self.plane.tables.samplers[0, 0]:
             self.plane.advance(now_ps)
 
     def on_ready(self, sockets: int) -> None:
-        """Called when the loop handles ``sockets`` ready sockets next."""
+        """Called before the loop handles ``sockets`` ready sockets."""
         self.alone = sockets == 1
 
     def set_link(self, port: int, up: bool, now_ps: int) -> None:

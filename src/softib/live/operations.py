@@ -92,7 +92,7 @@ class Ranks:
 
 SHOWN_PROBLEMS = 20
 MOST_NAMES = 1000
-"""Most names of nodes that an answer contains: enough for a shell's completion."""
+"""Maximum number of node names in an answer: enough for shell completion."""
 
 
 class Operations:
@@ -103,7 +103,7 @@ class Operations:
         self.daemon = daemon
 
     def table(self) -> dict[str, Callable[[dict[str, Any]], dict[str, Any]]]:
-        """Return operation → the method that executes it."""
+        """Return the method that executes each operation, by the operation's name."""
         return {
             "status": lambda request: self.status().to_json(),
             "attach": lambda request: self.attach(request).to_json(),
@@ -154,8 +154,8 @@ class Operations:
         return {"sweeps": self.daemon.sweep(bool(request.get("reload") or partitions), partitions)}
 
     def _partitions(self, request: dict[str, Any]) -> dict[str, Any]:
-        """See :meth:`~softib.live.daemon.Daemon.repartition`; the reply ``{"programmed"}`` states
-        whether it was done."""
+        """See :meth:`~softib.live.daemon.Daemon.repartition`; the reply ``{"programmed"}`` states whether the
+        partitions were programmed."""
         if not isinstance(request.get("file"), str):
             raise InputError("partitions needs file, the path of the changed partitions")
         return {"programmed": self.daemon.repartition(request["file"])}

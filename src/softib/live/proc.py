@@ -77,7 +77,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def parents() -> dict[int, int]:
-    """Return each readable process → its parent."""
+    """Return the parent of each readable process, by process number."""
     parent_of = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit() and (fields := _stat(int(entry))):
@@ -102,7 +102,7 @@ def read_environment(pid: int) -> dict[str, str]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the processes below ``pid``, youngest generation first."""
+    """Return the descendants of process ``pid``, youngest generation first."""
     children = defaultdict(list)
     for child, parent in parents().items():
         children[parent].append(child)
@@ -135,8 +135,8 @@ def descriptor_path(pid: int, fd: int) -> Path:
 
 
 def udp_holder(port: int) -> tuple[int, int] | None:
-    """Return user and process that have bound UDP ``port`` of IPv4 in this network namespace
-    (0 if the process belongs to another user, or is not visible); None if it is free."""
+    """Return (user, process) bound to the IPv4 UDP ``port`` in this network namespace; None if the port is free. The
+    process is 0 if it belongs to another user or is not visible."""
     try:
         lines = Path("/proc/net/udp").read_text().splitlines()[1:]
     except OSError:

@@ -47,8 +47,8 @@ def _head(path: Path) -> np.void | None:
 
 
 def _ns_of_a_tick(heads: list[np.void]) -> float:
-    """Return the nanoseconds per tick, from the thread that ran longest. One result is enough, because all threads read
-    the same counter of the machine. A thread that was killed early gives too imprecise a result."""
+    """Return the nanoseconds per tick, from the thread that ran longest: a short run gives an imprecise result. The
+    result is valid for all threads, because they read the same counter."""
     spans = [(int(h["ticks"][1]) - int(h["ticks"][0]), int(h["ns"][1]) - int(h["ns"][0])) for h in heads]
     ticks, ns = max(spans, default=(1, 1))
     return ns / max(ticks, 1)

@@ -43,14 +43,14 @@ __all__ = [
 ]
 
 WINDOW = 8
-"""Number of queries that are outstanding at the same time. So the SA always has the next one, but none waits until its
-timeout."""
+"""Number of queries that are outstanding at the same time: enough to keep the SA busy, but few enough that none times
+out."""
 GETS = 64
-"""Like :data:`WINDOW`, for queries that return one record each: their answers need no RMPP window."""
+"""The same for queries that return one record each: their answers need no RMPP window."""
 TIMEOUT_MS, RETRIES = 10_000, 2
 GSI_QKEY = 0x80010000
 SA_HEADER = 20
-"""Bytes of the SA's own header, which PayloadLength also counts."""
+"""Size of the SA header in bytes; PayloadLength includes it."""
 CLASS_VERSION = 2
 
 
@@ -173,8 +173,8 @@ def _big(value: int, octets: int) -> int:
 
 
 MOST_PAIRS = 4_000_000
-"""Most pairs of ports whose paths are queried: those of 2,000 hosts. A PathRecord has 64 bytes, and OpenSM creates
-30,000 to 100,000 of them per second, so this takes a minute or two."""
+"""Maximum number of port pairs whose paths are queried: the pairs of 2,000 hosts. A PathRecord has 64 bytes, and OpenSM
+creates 30,000 to 100,000 of them per second, so this takes a minute or two."""
 PATIENCE_S = 180.0
 
 
@@ -226,7 +226,7 @@ def manager_of(instance: Instance, port: int | None = None) -> tuple[Attached, t
     subnet. Return the daemon's answer, and the LID and SL of the master from PortInfo.
 
     Raises :class:`PeerError` if there was no master, or if it has left (no port with its LID has IsSM set any longer),
-    since queries would only time out."""
+    because queries would then time out."""
     from softib.live.shared_fabric import SharedFabric
 
     fabric = SharedFabric.snapshot(instance.shared_fabric)
@@ -266,11 +266,11 @@ def path_sl(instance: Instance, slid: int, dlid: int, port: int | None = None) -
 
 NO_RECORD = -1
 RECORDS_A_QUERY = 400
-"""Number of records in a long answer that take as long as a query for one record: 0.74 us per record, compared with 0.3
-ms (docs/figures.md)."""
+"""Number of records in a long answer that take the same time as a query for one record: 0.74 us per record, compared
+with 0.3 ms (docs/figures.md)."""
 MOST_RECORDS = 40_000_000
-"""Most records that are queried: all paths of 6,300 end ports, for which softib's manager needs half a minute. OpenSM
-creates 30,000 to 100,000 per second, so with OpenSM :data:`PATIENCE_S` is the limit."""
+"""Maximum number of records that are queried: all paths of 6,300 end ports, for which softib's manager needs half a
+minute. OpenSM creates 30,000 to 100,000 per second, so with OpenSM :data:`PATIENCE_S` is the limit."""
 
 
 def pair_sls(instance: Instance, slid: np.ndarray, dlid: np.ndarray, port: int | None = None) -> np.ndarray:

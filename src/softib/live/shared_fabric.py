@@ -47,7 +47,7 @@ EAGER, LAZY = 0, 1
 
 
 def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
-    """Return the dtype and the further dimensions of ``column`` in C, where a record of counters is an array of
+    """Return the dtype and the inner dimensions of ``column`` in C, where a record of counters is an array of
     numbers."""
     dtype = np.dtype(column.dtype)
     if dtype.fields is None:
@@ -61,14 +61,14 @@ def _plain(column: Column) -> tuple[str, tuple[int, ...]]:
 
 class SharedFabric:
     """A mapped fabric. ``fabric`` has its arrays; only the daemon may write ``epoch``.
-    ``files`` are read-only descriptors of both files in the daemon, and empty in other processes."""
+    ``files``: in the daemon, read-only descriptors of both files; in other processes, empty."""
 
     def __init__(self, fabric: Fabric, header: np.ndarray, files: tuple[int, ...] = ()):
         self.fabric, self.header, self.files = fabric, header, files
 
     @property
     def epoch(self) -> int:
-        """Number of changes of the configuration so far."""
+        """Return the number of changes of the configuration so far."""
         return int(self.header["epoch"])
 
     @epoch.setter
@@ -123,10 +123,9 @@ class SharedFabric:
 
     @classmethod
     def snapshot(cls, path: Path) -> Fabric:
-        """Return a copy of the shared fabric at ``path``, in memory of its own. It raises the same errors as
-        :meth:`open`.
+        """Return a private copy of the shared fabric at ``path``. Raises the same errors as :meth:`open`.
 
-        It is a copy of one moment only if the epoch that the *daemon* reports stays the same during the copy.
+        The copy is consistent only if the epoch that the *daemon* reports stays the same during the copy.
         """
         return _fabric_of(*_parts(path, _read))
 
@@ -239,7 +238,7 @@ def _lazy(path: Path, header: np.ndarray, take: Callable[[int, int], Octets]) ->
 
 
 def asks_for_files() -> bytes:
-    """Return the hello of a process that only reads: it receives the descriptors of the fabric's files, but does not
+    """Return the greeting of a process that only reads. It receives the descriptors of the fabric's files, but does not
     join."""
     return b"".join(SERVER.constant(name).to_bytes(4, "little") for name in ("SERVER_MAGIC", "SERVER_VERSION"))
 

@@ -1,4 +1,4 @@
-"""A running fabric as a source of a fabric: a copy of its arrays at one moment.
+"""A running fabric as an input of analyses: a copy of its arrays at one moment.
 
 It contains what discovery would find: a cable whose ends are not LinkUp (failed, disabled, remote
 end dead) is not in the copy, as ``ibnetdiscover`` would not list it.
@@ -47,7 +47,7 @@ def read(instance: Instance) -> ReadResult:
     fabric, status = _still(instance)
     of_source = fabric.source.records & {"lengths"}
     sms = mark_internal(_managers(fabric), fabric, status)
-    if not all(sm.get("internal") for sm in sms):  # the internal one is alone on most fabrics: no MAD is needed
+    if not all(sm.get("internal") for sm in sms):  # most fabrics have only the internal one: no MAD needed
         sms = [_answered(instance, fabric, sm) for sm in sms]
     fabric.source = Source(FORMAT, f"the running fabric {instance.name!r}", RECORDS | of_source, sms=sms)
     down = _down(fabric)
@@ -90,7 +90,7 @@ def _answered(instance: Instance, f: Fabric, sm: dict[str, Any]) -> dict[str, An
     """Return ``sm`` with the priority and state of its SMInfo, read on its own port, if it answers."""
     node, portnum = f"{int(f.node_guid[sm['node']]):#018x}", int(sm["portnum"])
     try:
-        port = FabricPort(instance, node, portnum=portnum or None)  # port 0 is the only one of a switch with a QP0
+        port = FabricPort(instance, node, portnum=portnum or None)  # port 0 is the only port of a switch with a QP0
     except SoftibError:
         return sm
     try:

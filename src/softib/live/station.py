@@ -1,9 +1,9 @@
-"""Stations: the programs and managers on the ports of a running fabric that take MADs, and the requests that one of
-them passed to another.
+"""Stations: the programs and managers that receive MADs on the ports of a running fabric; and the pending requests
+between them.
 
 The stock preload library has no timeouts. If a program drops a request (OpenSM drops SMInfo while it starts, and a
 killed program drops everything), the sender would wait forever. So such a request is returned with status 110, as a
-kernel would report it. Programs under softib's library have timeouts of their own.
+kernel would report it. Programs under softib's library have timeouts.
 """
 
 from __future__ import annotations
@@ -113,12 +113,12 @@ class Stations(dict[int, Station]):
         return any(s.issm for s in self.at(port))
 
     def target(self, mad: np.ndarray, port: int, sender: Station | None = None) -> Station | None:
-        """Return the station on ``port`` that takes this MAD: a response (and the TrapRepress of a
-        trap) goes to the client of its TID, a request to the manager there, or else to another
-        program that uses the class; None if no station may get it.
+        """Return the station on ``port`` that receives this MAD; None if there is none. A response (also a TrapRepress)
+        goes to the client whose number is in its TID. A request goes to the manager on the port, or else to another
+        program that uses the class.
 
-        A program that is not a manager never receives its own request, because it would take it for the answer, which
-        has the same TID.
+        A program that is not a manager never receives its own request: it would mistake the request for the answer,
+        which has the same TID.
         """
         if is_response(mad):
             requester = self.get(int(mad[TID_AT]) << 8 | int(mad[TID_AT + 1]))

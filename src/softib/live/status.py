@@ -53,13 +53,13 @@ class LastSweep(Result):
 
 @dataclass
 class Wait(Result):
-    """The time that queries of other programs waited for the subnet administrator."""
+    """Waiting times of other programs' queries to the subnet administrator."""
 
     buckets: dict[str, int]
     """Upper bound in s → number of queries that waited at most this time (cumulative; ``inf``: all queries)."""
     sum_s: float
     oldest_s: float
-    """Waiting time of the oldest unanswered query; 0 if none waits."""
+    """Waiting time of the oldest unanswered query; 0 if no query waits."""
 
 
 @dataclass
@@ -128,7 +128,7 @@ class VerbsUsage(Result):
     chunks: int
     """Chunks of memory."""
     octets: int
-    """Bytes that the file takes."""
+    """Bytes of memory that the file occupies."""
 
 
 @dataclass
@@ -148,7 +148,7 @@ class FabricStatus(Result):
     port_states: PortStates
     sm: ManagerStatus
     pace: bool
-    """Messages of programs take as long as on the wire (softib up --pace)."""
+    """Programs' messages take as long as on the wire (softib up --pace)."""
     clients: list[Client]
     verbs: VerbsUsage
     mads: Mads

@@ -1,5 +1,5 @@
-"""``umad:DEVICE``: reads a subnet as a fabric. Only Gets are sent: for the discovery, for forwarding, P_Key and SL2VL
-tables, and for the subnet managers."""
+"""The input ``umad:DEVICE``: a subnet, read as a fabric. Only Gets are sent: for discovery, for forwarding, P_Key and
+SL2VL tables, and for the subnet managers."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ __all__ = [
 
 
 SL2VL_MOST = 50_000
-"""Most SL2VL tables (one for each input and output port of a switch) that are read, since each needs a Get. If a subnet
-has more, none is read."""
+"""Maximum number of SL2VL tables (one per pair of input and output port of a switch) that are read, since each needs a
+Get. If a subnet has more, none is read."""
 ENTRIES_A_SWITCH = 1 << 16
 Progress = Callable[[str, int, int], None]
 """Called with the phase of the reading, the number of nodes found, and the number of MADs sent."""
@@ -113,15 +113,15 @@ class SubnetReader:
         discovery.finish()
 
     def managers(self) -> None:
-        """Read SMInfo of every port with IsSM set, including the reader's own: the manager may run
-        on the same machine."""
+        """Read SMInfo from every port with IsSM set, including the reader's port: the manager may run on the same
+        machine."""
         db, others = self.subnet.db, self.subnet.others
         says = (PortInfo.cap_mask.get(db.port_info) & CapMask.IS_SM > 0) & db.has_port_info & (db.port_route >= 0)
         ports = np.flatnonzero(says)
         others.update(self._sm_infos(db.port_route[ports], ports))
 
     def manager_here(self) -> np.ndarray | None:
-        """Return SMInfo of the manager on the reader's own port; None without an answer."""
+        """Return SMInfo of the manager on the reader's port; None if it does not answer."""
         route = self.subnet.db.routes.add_local()
         return self._sm_infos(np.array([route], np.int32), np.zeros(1, np.int64)).get(0)
 
@@ -152,7 +152,7 @@ class SubnetReader:
         self.drive("forwarding tables", heard, self._lost("LFT", nodes, ENTRIES_A_SWITCH))
 
     def pkeys(self) -> None:
-        """Read P_Key tables of end ports; the next block is read as long as the last one is full."""
+        """Read the P_Key tables of end ports. The next block is read if the previous one is full."""
         s, db = self.subnet, self.subnet.db
         ports = db.end_ports()
         caps = dict(zip(ports.tolist(), pkey_blocks(db, ports).tolist(), strict=True))
@@ -172,9 +172,8 @@ class SubnetReader:
         self.drive("P_Key tables", heard, self._lost("P_KeyTable", db.port_node, 1 << 16))
 
     def pkey_tables(self, ports: np.ndarray) -> dict[int, np.ndarray]:
-        """Return port row → the whole P_Key table (uint16[entries]), for those of ``ports`` that answered completely
-        and are still at the place where discovery found them. A switch's external port has a table if the switch
-        enforces partitions."""
+        """Return complete P_Key tables (uint16[entries]) by port row, for those of ``ports`` that answered completely
+        and have not moved since discovery. A switch's external port has a table if the switch enforces partitions."""
         db = self.subnet.db
         blocks = pkey_blocks(db, ports)
         tables = {p: np.zeros((n, PKEY_BLOCK), np.uint16) for p, n in zip(ports.tolist(), blocks.tolist(), strict=True)}
@@ -223,7 +222,7 @@ class SubnetReader:
         self.drive("SL2VL tables", heard, self._lost("SLtoVLMappingTable", db.port_node, 256))
 
     def _lost(self, table: str, owner: np.ndarray, unit: int) -> Lost:
-        """Record one problem of a node: this table of it cannot be read completely."""
+        """Record a problem: ``table`` of a node cannot be read completely."""
 
         def lost(attr: int, tags: np.ndarray, why: str) -> None:
             nodes = np.unique(owner[tags // unit]).tolist()
@@ -265,8 +264,8 @@ def read_nodes(
 
 PREFIX = "umad:"
 PROGRAMMED, BARE = "running", "umad"
-"""Formats of the result: a subnet that a manager has programmed, whose tables are checked as they are, and a subnet
-that no manager has programmed."""
+"""Formats of the result. PROGRAMMED: a manager has programmed the subnet, and its tables are checked without changes.
+BARE: no manager has programmed it."""
 RECORDS = frozenset({"lids", "lmcs", "states", "speeds", "capabilities", "sm", "unlinked"})
 MLIDS = 1024
 
@@ -338,7 +337,7 @@ def fabric_of(subnet: Subnet, name: str) -> Fabric:
 
 
 def _images(f: Fabric, db: Database, order: np.ndarray, port_at: np.ndarray) -> None:
-    """Write the values that devices reported. A port that reported nothing is set to down."""
+    """Write the values that devices reported into the arrays. A port that reported nothing is set to down."""
     f.node_desc[:] = db.node_desc[order]
     heard = db.has_port_info
     f.port_info[port_at[heard]] = db.port_info[heard]

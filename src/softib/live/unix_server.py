@@ -1,5 +1,5 @@
-"""Unix sockets of the daemon: servers, messages with descriptors, and queues of messages that wait for room in a
-socket.
+"""Unix sockets of the daemon: servers, messages with descriptors, and queues for messages that do not fit into a socket
+yet.
 
 No client can harm the daemon: no call in this module waits, and an invalid message ends only its own connection.
 """
@@ -36,12 +36,12 @@ __all__ = [
 ]
 
 ACCEPTS = 64
-"""Number of connections that are accepted before the loop serves other sockets."""
+"""Maximum number of connections accepted before the loop serves other sockets."""
 BACKLOG = 128
 GREETING_S = 10.0
 """Time limit for the first message of a connection."""
 MOST_VISITORS = 256
-"""Most connections that have not sent a message; if there are more, the oldest is closed."""
+"""Maximum number of connections that have not sent a message; beyond it, the oldest is closed."""
 SEND = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 INT = struct.calcsize("i")
 ANCILLARY_SIZE = socket.CMSG_SPACE(4 * INT)
@@ -177,10 +177,10 @@ class UnixServer:
     """Listens at ``path`` (mode 0600) in the daemon's selector. Only the daemon's user and root are admitted.
     Subclasses handle a new connection in :meth:`accepted`.
 
-    A silent connection (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier if it
-    is the oldest of more than :data:`MOST_VISITORS`. One descriptor is kept in
-    reserve: when the process has no other descriptor, this one is used to accept a connection, which
-    :meth:`accepted_last` answers. Otherwise the listener would stay ready for ever.
+    A connection that has not sent a message (one of the ``visitors``) is closed after :data:`GREETING_S`, or earlier if
+    it is the oldest of more than :data:`MOST_VISITORS`. One descriptor is kept in reserve: when the process has no
+    other descriptor, this one is used to accept a connection, which :meth:`accepted_last` answers. Otherwise the
+    listener would stay ready forever.
     """
 
     kind = socket.SOCK_STREAM
@@ -227,20 +227,19 @@ class UnixServer:
                 self._drop_oldest()
 
     def _is_waited_for(self) -> bool:
-        """Return whether a program waits to be accepted. accept(2) cannot answer this, since it needs a free descriptor
-        first."""
+        """Return whether a connection waits to be accepted. accept(2) cannot answer this, since it needs a free
+        descriptor first."""
         waiting = select.poll()
         waiting.register(self._listener, select.POLLIN)
         return bool(waiting.poll(0))
 
     def _pause(self) -> None:
-        """Stop accepting until :meth:`expire`: a listener that cannot accept would stay ready for
-        ever."""
+        """Stop accepting until :meth:`expire`: a listener that cannot accept would stay ready forever."""
         self.selector.unregister(self._listener)
         self._paused = True
 
     def _admits(self, sock: socket.socket) -> bool:
-        """Return whether the connection is accepted; otherwise it is closed."""
+        """Return whether the connection is admitted; otherwise close it."""
         if not self._admission.admits(peer_of(sock)):
             sock.close()
             return False
@@ -248,7 +247,7 @@ class UnixServer:
         return True
 
     def _accept_last(self) -> bool:
-        """Accept a connection with the descriptor in reserve. Return False if that connection had to be closed, too."""
+        """Accept a connection with the descriptor in reserve. Return False if that connection also had to be closed."""
         if self._reserve is None:
             return self._drop_oldest()
         os.close(self._reserve)

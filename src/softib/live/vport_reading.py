@@ -1,4 +1,4 @@
-"""Reads virtual ports and their P_Key tables, with those phases of the subnet manager that only read."""
+"""Reader of virtual ports and their P_Key tables. It uses the read-only phases of the subnet manager."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Sweep:
 
 
 def read_vports(reader: SubnetReader) -> None:
-    """Fill ``vports`` of the database, whose ports :meth:`SubnetReader.nodes` found."""
+    """Read the virtual ports of the ports that :meth:`SubnetReader.nodes` found, into ``vports`` of the database."""
     s = reader.subnet
     manager = VPortManager(cast("Sweep", _Sweep(s.db, reader.queue, reader.config, s.report)))
     if manager.idle:
@@ -51,7 +51,7 @@ def read_vports(reader: SubnetReader) -> None:
 
 
 def vport_pkey_tables(reader: SubnetReader, rows: np.ndarray) -> dict[int, np.ndarray]:
-    """Return row of ``vports`` → P_Key table (uint16[entries]), for those of ``rows`` that answered completely and
+    """Return P_Key tables (uint16[entries]) by row of ``vports``, for those of ``rows`` that answered completely and
     still have the GUID that discovery found."""
     db, table = reader.subnet.db, reader.subnet.db.vports
     ports, blocks = table.ports(db)[rows], table.pkey_blocks[rows]

@@ -20,8 +20,8 @@ from softib.monitor.reading import BELOW_ZERO, Reading
 __all__ = ["put_counter", "read_db_csv"]
 
 PHY_BER, RAW_BER = "PHY_DB16", ("field12", "field13")
-"""Section of ``--get_phy_info`` whose unnamed columns 12 to 17 are mantissa and exponent of the raw, effective and
-symbol bit error ratio (as public readers of such files interpret them)."""
+"""Section of ``--get_phy_info``. Its unnamed columns 12 to 17 are the mantissas and exponents of the raw, effective and
+symbol bit error ratios, according to public readers of such files."""
 _DATE = re.compile(r"(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}:\d{2})")
 NARROW = {
     name: f.mask
@@ -34,12 +34,12 @@ NARROW = {
     for name, f in struct.fields.items()
     if 8 <= f.bits <= 32 or name.endswith(("integrity_errors", "overrun_errors"))
 }
-"""Counters with a narrow and a wide field → the largest value of the narrow field. A file shows the larger value of
-both fields, so a counter with this value may be saturated."""
+"""Counters with a narrow and a wide field → the largest value of the narrow field. A file shows the larger of the two
+fields' values, so a counter with this value may be saturated."""
 
 
 def put_counter(reading: Reading, name: str, rows: np.ndarray, values: np.ndarray) -> None:
-    """Store counter ``name`` of ``rows``, as a file shows it."""
+    """Store the ``values`` that a file shows for counter ``name`` of the ports ``rows``."""
     reading.put(name, rows, values, 2**64 - 1)
     if name in NARROW:
         reading.stuck[name][rows] = values == np.uint64(NARROW[name])
@@ -127,8 +127,8 @@ def _extended_speeds(pm: Section, reading: Reading, at: np.ndarray, rows: np.nda
 
 
 def _most(pm: Section, columns: Iterable[str], at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for the section's rows ``at``, the largest value of those of ``columns`` that exist, and whether any of
-    them has a value."""
+    """Return, for each of the section's rows ``at``, the largest value in those of ``columns`` that exist, and whether
+    any of them has a value."""
     best, there = np.zeros(len(at), np.uint64), np.zeros(len(at), bool)
     for column in (c for c in columns if pm.has(c)):
         values, present = pm.counters(column)

@@ -31,8 +31,7 @@ def rows_of(f: Fabric) -> np.ndarray:
 
 
 def ports_of(f: Fabric, rows: np.ndarray, extra: Mapping[str, Any] | None = None) -> ObservedPorts:
-    """Return the ports ``rows`` of ``f``; ``extra`` of the reader's result has the cables' EEPROM
-    data."""
+    """Return the ports ``rows`` of ``f``. ``extra`` of the reader's result contains the EEPROM data of cables."""
     node = f.port_node[rows]
     place = np.full(f.sizes.ports, -1, np.int64)
     place[rows] = np.arange(len(rows))
@@ -93,7 +92,7 @@ def _best(f: Fabric, rows: np.ndarray, info: np.ndarray) -> np.ndarray:
 
 
 def optics(f: Fabric, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the levels in a file: temperatures of chips and modules, states and rates (float64[n] each)."""
+    """Return the levels that a file contains: temperatures of chips and modules, states and rates (float64[n] each)."""
     node = f.port_node[rows]
 
     def degrees(values: np.ndarray) -> np.ndarray:

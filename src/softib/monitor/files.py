@@ -1,8 +1,8 @@
 """Readings from files collected by other tools: ibdiagnet's .db_csv, UFM telemetry, and the output of perfquery,
 ibqueryerrors and ibdiagnet's .pm, whose ports are in another file of the fabric.
 
-Two files with different times give one interval. The times are those stated in a .db_csv (RUN_INFO,
-Date), otherwise those of the files.
+Two files with different times give one interval. The time of a .db_csv is the one that it states (RUN_INFO, Date); the
+time of any other file is its modification time.
 
 ibqueryerrors prints only values above its thresholds: the value of an omitted port or counter is not unknown, but at
 most its threshold. The tool's last lines list what it read::
@@ -63,8 +63,8 @@ _COUNTERS = {name.lower(): counter for counter, name in SHORT.items()}
 
 @dataclass(frozen=True)
 class LeftOut:
-    """``checked``: number of ports that were read; ``most``: the largest value of each counter that
-    the tool does not print."""
+    """Data about the values that ibqueryerrors did not print. ``checked``: number of ports that it read; ``most``: for
+    each counter, the largest value that it does not print."""
 
     checked: int
     most: dict[str, int]
@@ -86,9 +86,9 @@ def left_out(file: str) -> LeftOut | None:
 
 
 UNREAD = np.uint64(2**64 - 1)
-"""Value of a fabric's counter that the file does not contain."""
+"""Value in a fabric's columns for a counter that the file does not contain."""
 MOST_OF_ADAPTER = 2
-"""Maximum number of ports of a channel adapter on the market."""
+"""Maximum number of ports of any channel adapter on the market."""
 COMMON = 0.5
 """Two files belong to one fabric if at least this share of the devices in the smaller file are also in the larger
 one."""
@@ -116,7 +116,7 @@ def observations_of_files(
 ) -> ObservedFiles:
     """Return increases from each of ``files`` to the next, in the order of their times. ``fabric``: a source with the
     ports, for files that contain only counters. A single file of UFM telemetry is sufficient if it states bit error
-    ratios or temperatures: it then gives these, but no increases.
+    ratios or temperatures; the result then has these, but no increases.
 
     Raises :class:`InputError` if there are fewer than two files, if two files have the same time, if a file is of
     another fabric, or if two files have no port in common.
@@ -144,8 +144,7 @@ def observations_of_files(
 
 
 def _of_one(shot: Snapshot) -> ObservedFiles:
-    """Return the data other than counters of each port in one file. Raises :class:`InputError` if
-    there is none."""
+    """Return the data of each port in one file, except counters. Raises :class:`InputError` if there is none."""
     reading = shot.reading
     if not any(np.isfinite(column).any() for column in reading.level.values()):
         raise InputError(f"{shot.file}: one file has only one reading of the counters; add a second, later file")
@@ -175,7 +174,8 @@ def _when(time_ns: int) -> str:
 
 
 def read_snapshot(file: str, fabric: str | None = None, time_ns: int | None = None) -> Snapshot:
-    """Return the counters of one file. Raises :class:`InputError` or a subclass if the file has none."""
+    """Return the ports and counters of one file. Raises :class:`InputError` or a subclass if the file has no
+    counters."""
     if is_telemetry(file):
         return _telemetry(file, fabric, time_ns)
     if fabric is None:
@@ -281,7 +281,7 @@ def _text_counters(file: str, f: Fabric, rows: np.ndarray, reading: Reading) -> 
 
 
 def _bounded(file: str, f: Fabric, rows: np.ndarray, reading: Reading, out: LeftOut) -> list[Problem]:
-    """For the ports that ibqueryerrors read, note that values which it did not print are at most the threshold."""
+    """For the ports that ibqueryerrors read, record that the values that it did not print are at most the threshold."""
     cabled = int((f.port_cable[rows] >= 0).sum())
     whole = out.checked >= cabled
     for name, most in out.most.items():

@@ -1,4 +1,4 @@
-"""Intervals stored as Parquet files, and queried with DuckDB.
+"""A history of intervals, stored as Parquet files and queried with DuckDB.
 
 A directory contains ``rounds/``, with one file per round, and ``hours/``, with one file for all rounds of a full hour.
 A file is written under a temporary name and renamed, so that a crash loses only one round. When the file of an hour is
@@ -67,11 +67,11 @@ class History:
     # -- writing --
 
     def claim(self, ports: ObservedPorts) -> None:
-        """Become the only writer, for the fabric with these ``ports``, until :meth:`release` or the
-        end of the process.
+        """Claim the directory for the fabric with these ``ports``: this process is then the only writer until
+        :meth:`release` or its end.
 
-        Raises :class:`InputError` if another process writes here (every increase would be counted twice), or if the
-        history is of another fabric. If the directory cannot be written, :meth:`append` reports it.
+        Raises :class:`InputError` if another process is the writer (every increase would be counted twice), or if the
+        history is of another fabric. If the directory cannot be written, :meth:`append` reports that.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ class History:
             raise InputError(f"{self.folder}: this history is of another fabric; use another directory")
 
     def release(self) -> None:
-        """Let other processes write here."""
+        """Allow other processes to write to the directory."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -112,8 +112,8 @@ class History:
             raise InputError(f"{self.folder}: the history cannot be written: {os_reason(error)}") from None
 
     def append_manager(self, one: ManagerRound) -> None:
-        """Store the state of the subnet manager in one round, in the day's file in ``manager/`` (the file is small, and
-        is written again each time). Raises :class:`InputError` if it cannot be written."""
+        """Store the state of the subnet manager in one round in the day's file in ``manager/``. The file is small, and
+        is rewritten each time. Raises :class:`InputError` if it cannot be written."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -179,14 +179,14 @@ class History:
                 if (int(path.stem) + 1) * 24 * HOUR_NS < oldest:
                     path.unlink(missing_ok=True)
             stale = [p for p in sorted((self.folder / "ports").glob("*.parquet")) if int(p.stem) < oldest]
-            for path in stale[:-1]:  # the newest of the old files still applies to later rounds
+            for path in stale[:-1]:  # the newest of the old files still describes the ports of later rounds
                 path.unlink(missing_ok=True)
 
     # -- reading --
 
     @property
     def size_bytes(self) -> int:
-        """Size of the history's files in bytes."""
+        """The size of the history's files in bytes."""
         return sum(p.stat().st_size for p in self.folder.glob("*/*.parquet"))
 
     def _stored(self, kind: str) -> list[Path]:
@@ -258,8 +258,8 @@ class History:
         return observations_of(self._all_ports(), intervals)
 
     def last_rounds(self, rows: int, since_ns: int = 0, until_ns: int = 2**63 - 1) -> tuple[int, int, int]:
-        """Select the last rounds between two times, as many as have at most ``rows`` rows in total, but at least one.
-        Return the clock time of the first of them, their number, and the number of all rounds between the times."""
+        """Select the last rounds between two times: as many as fit into ``rows`` rows, but at least one. Return the
+        clock time of the first of them, their number, and the number of all rounds between the two times."""
         columns = (
             self.connect()
             .execute(
@@ -301,8 +301,8 @@ class History:
         return np.array([int(p.stem) for p in self._stored("ports")], np.int64)
 
     def ports_of(self, since_ns: int) -> ObservedPorts:
-        """Return the ports that applied from ``since_ns`` on (one of :meth:`topologies`). Raises
-        :class:`UnreadableFile` if they have been removed in the meantime."""
+        """Return the ports and cables stored at ``since_ns`` (one of :meth:`topologies`). Raises
+        :class:`UnreadableFile` if their file has been removed in the meantime."""
         import pyarrow
         import pyarrow.parquet as parquet
 
@@ -323,8 +323,8 @@ class History:
 
 
 def _common(a: ObservedPorts, b: ObservedPorts) -> bool:
-    """Return whether at least half of the devices of the smaller list are in both lists. So a fabric that has grown or
-    lost nodes is still the same fabric."""
+    """Return whether at least half of the devices of the smaller list are in both lists. A fabric that has grown or
+    lost nodes is thus still the same fabric."""
     old, new = np.unique(a.node_guid), np.unique(b.node_guid)
     return len(np.intersect1d(old, new)) >= COMMON * min(len(old), len(new))
 

@@ -137,8 +137,8 @@ def is_whole(path: Path) -> bool:
 
 
 def not_in(whole: Path, parts: list[Path]) -> list[Path]:
-    """Return those of ``parts`` that the file of their hour does not contain: all if that file does not exist;
-    otherwise rounds of a poller whose clock was set back into that hour."""
+    """Return those of ``parts`` that the file of their hour (``whole``) does not contain: all if that file does not
+    exist, otherwise the rounds of a poller whose clock was set back into that hour."""
     import pyarrow.parquet as parquet
 
     if not is_whole(whole):

@@ -1,12 +1,13 @@
 """Increases of counters between two readings, as far as they are known, and tables of consecutive intervals.
 
-The counters of a port never decrease by themselves, and stop at the largest value of their field (IBA 16.1.3.5). So
-increases are unknown in these cases: a counter decreased (it was cleared, or the device restarted); another counter of
-its port decreased in that interval (all were cleared together, and this one may have exceeded its old value since); a
-counter is at its largest value; a port is missing in one of the readings. No increase is ever negative. The level
-``stuck_NAME`` of a counter is 2 if it reached its largest value in this interval (so that its increase is unknown), 1
-if it reached it earlier, and 0 if it is below it. ``least_port_fec_corrected_symbol_ctr`` is the known minimum of that
-counter's increase, if it reached or passed its largest value.
+The counters of a port never decrease by themselves, and stop at the largest value of their field (IBA 16.1.3.5). The
+increase of a counter is therefore unknown in these cases: the counter decreased (it was cleared, or the device
+restarted); another counter of its port decreased in the interval (all were cleared together, and this one may since
+have exceeded its old value); the counter is at its largest value; the port is missing in one of the readings. No
+increase is ever negative. The level ``stuck_NAME`` of a counter is 2 if it reached its largest value in this interval
+(so that its increase is unknown), 1 if it reached it earlier, and 0 if it is below it. The level
+``least_port_fec_corrected_symbol_ctr`` is the known minimum of that counter's increase, if the counter reached or
+passed its largest value.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ STUCK = "stuck_"
 """Prefix of the level that shows whether a counter is at its largest value."""
 
 LEAST = "least_"
-"""Prefix of the level with the known minimum of a counter's increase, for a counter that reached or passed its largest
-value in the interval."""
+"""Prefix of the level with the known minimum of the increase of a counter that reached or passed its largest value in
+the interval."""
 SYMBOLS, BLOCKS = "port_fec_corrected_symbol_ctr", "port_fec_correctable_block_ctr"
 """Counters of corrected symbols and blocks. They have 32 bits: at 4x NDR and a bit error ratio of 1e-3, the first
 saturates after 10 s. On some devices they restart at 0 instead."""
 
 RESTARTED = 0.5
-"""Share of a device's ports with nonzero counters. If the counters of more ports than this decreased, the device has
+"""Share of a device's ports with nonzero counters. If the counters of a larger share have decreased, the device has
 restarted, and the increases of all its ports are unknown."""
 
 
@@ -65,7 +66,7 @@ class Interval:
 
 def between(before: Reading, after: Reading) -> Interval:
     """Return the increases from ``before`` to ``after``, with the rows of ``after``. For a port that is missing in
-    ``before``, the interval ends when it begins."""
+    ``before``, the interval has no duration."""
     rows, there = same_ports(after.guid, after.portnum, before.guid, before.portnum)
     good = there & after.answered & before.answered[rows]
     begin = np.where(good, before.time_ns[rows], after.time_ns)
@@ -107,9 +108,9 @@ def between(before: Reading, after: Reading) -> Interval:
 
 
 def carried(before: Reading | None, now: Reading) -> Reading:
-    """Return ``now``, with the counters of ``before`` for each port that ``now`` did not read. So when a silent port
-    answers again, its counts are the increase of one long interval. Levels of such ports are unknown. Rows are sorted
-    by NodeGUID and portnum."""
+    """Return ``now``, with the counters of ``before`` for each port that ``now`` did not read. When a silent port
+    answers again, its counts are therefore the increase of one long interval. Levels of ports that ``now`` did not read
+    are unknown. Rows are sorted by NodeGUID and portnum."""
     if before is None:
         return now
     keys, old = port_keys(now.guid, now.portnum), port_keys(before.guid, before.portnum)
@@ -146,7 +147,7 @@ def carried(before: Reading | None, now: Reading) -> Reading:
 
 def _wrapped(before: Reading, after: Reading, rows: np.ndarray, both: dict[str, np.ndarray]) -> np.ndarray:
     """Return the ports whose count of corrected symbols decreased while their count of corrected blocks rose (bool[n]):
-    the first passed its largest value, and was not cleared."""
+    the counter of symbols passed its largest value and was not cleared."""
     if not all(name in both and name in before.value for name in (SYMBOLS, BLOCKS)):
         return np.zeros(len(after), bool)
     symbols, blocks = (after.value[name] > before.value[name][rows] for name in (SYMBOLS, BLOCKS))
@@ -193,7 +194,7 @@ def _restarted(guid: np.ndarray, fell: np.ndarray, counted: np.ndarray) -> np.nd
 
 def observations_of(ports: ObservedPorts, intervals: Sequence[Interval]) -> Observations:
     """Return ``intervals`` over the rows of ``ports`` (sorted by NodeGUID and portnum). For a port that is missing in
-    an interval, the begin equals the end, and all values are unknown."""
+    an interval, the start time equals the end time, and all values are unknown."""
     n, k = len(ports), len(intervals)
     begin, end = np.zeros((k, n), np.int64), np.zeros((k, n), np.int64)
     names = list(dict.fromkeys(name for one in intervals for name in one.increase))

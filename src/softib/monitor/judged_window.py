@@ -1,5 +1,5 @@
-"""The increases of the last twenty minutes, combined to a few intervals. They are the input of the rules over counters
-in continuous monitoring."""
+"""The increases of the last twenty minutes, combined into a few intervals. They are the input of the rules about
+counters in continuous monitoring."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ JUDGED_S = 1200.0
 """Time in seconds over which the rules examine increases."""
 MOST_PARTS, LEAST_PARTS = 40, 4
 ROWS = 500_000
-"""Maximum number of rows (ports times intervals) in this time; a row takes about 300 bytes for all counters of a
-port."""
+"""Maximum number of rows (ports times intervals) in the window; a row with all counters of a port takes about 300
+bytes."""
 
 
 class JudgedWindow:
@@ -47,7 +47,7 @@ class JudgedWindow:
 
     @property
     def observations(self) -> Observations | None:
-        """Increases of counters in the window. None before the second round."""
+        """The increases of counters in the window; None before the second round."""
         if self._base is None or self._last is None or self._ports is None:
             return None
         open_ = [between(self._base, self._last)] if self._last is not self._base else []

@@ -28,8 +28,8 @@ SHARE = 0.05
 
 
 class LatestTables:
-    """A call with the observed ports returns the tables that were read last; None if there are none. Only one thread
-    may use it."""
+    """Reader of the forwarding tables. A call with the observed ports returns the tables that were read last; None if
+    there are none. Only one thread may use it."""
 
     def __init__(self, wire: MadWire, name: str):
         self._wire, self._name = wire, name

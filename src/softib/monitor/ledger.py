@@ -1,6 +1,5 @@
-"""Past and present faults of each cable and device: when they were first seen, how many times they recurred, and who
-repaired them when. They are stored in one file next to the exporter's memory of ports
-(:mod:`softib.monitor.seen_ports`)."""
+"""Past and present faults of each cable and device: when each was first seen, how often it recurred, and who repaired
+it and when. They are stored in one file next to the exporter's memory of ports (:mod:`softib.monitor.seen_ports`)."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ __all__ = ["Episode", "Fault", "Ledger", "Repair", "faults_of", "ledger_of", "re
 
 MONTH_S = 30 * 86400.0
 MOST = 100
-"""Number of episodes, and of repairs, that are kept for one cable or device: the last ones."""
+"""Maximum number of episodes, and of repairs, that are kept for one cable or device; the newest are kept."""
 
 
 @dataclass
@@ -43,8 +42,8 @@ class Repair:
 
 @dataclass
 class Fault:
-    """One cable or device: ``names`` of its ends or of the device; its episodes and repairs;
-    ``series``: the labels with which its findings were last exported."""
+    """The faults of one cable or device. ``names``: those of the cable's ends, or of the device. ``series``: the labels
+    with which its findings were last exported."""
 
     key: str
     names: list[str]
@@ -53,7 +52,7 @@ class Fault:
     repairs: list[Repair] = field(default_factory=list)
 
     def times(self, now_s: float) -> int:
-        """Return the episodes of the last thirty days."""
+        """Return the number of episodes in the last thirty days."""
         return sum(e.last_s > now_s - MONTH_S for e in self.episodes)
 
     @property
@@ -92,8 +91,8 @@ class Ledger:
             self._stamp = stamp_of(self.path)
 
     def step(self, findings: Iterable[tuple[str, Sequence[str], Sequence[str]]], now_s: float, holds_s: float) -> None:
-        """Record the present faults: (key, names, labels of the finding with its code first). A fault that is no longer
-        present counts as present for another ``holds_s`` seconds."""
+        """Record the present faults. Each is (key, names, labels of the finding, of which the code is the first). A
+        fault that is no longer present counts as present for another ``holds_s`` seconds."""
         with locked(self.path):
             self.refresh()
             present: set[str] = set()
@@ -139,9 +138,8 @@ def faults_of(memory: Path) -> list[Fault]:
 
 
 def repaired(memory: Path, names: Sequence[str], repair: Repair) -> list[Fault]:
-    """Record in the ledgers that :func:`faults_of` reads that the cables or devices ``names``
-    (``leaf-1``, ``leaf-1[3]``) were repaired, and return their faults. Raises :class:`UnknownName`
-    if a name is in none of them."""
+    """Record in the ledgers that :func:`faults_of` reads that the cables or devices ``names`` (``leaf-1``,
+    ``leaf-1[3]``) were repaired, and return their faults. Raises :class:`UnknownName` if no ledger contains a name."""
     with contextlib.ExitStack() as locks:
         ledgers = {}
         for path in map(ledger_of, shard_memories(memory)):

@@ -1,8 +1,7 @@
-"""The state of the subnet manager. With it, a stalled manager can be distinguished from a fault of the network.
-
-It is read with MADs: SMInfo of every manager in each round (state, priority, and ActCount, which
-a running master increases; IBA 14.2.5.13). The daemon of a running softib fabric also reports sweeps and their time,
-problems of the last sweep, and traps.
+"""The state of the subnet manager. It shows whether a problem is a stalled manager or a fault of the network. In each
+round, SMInfo of every manager is read with MADs (state, priority, and ActCount, which a running master increases; IBA
+14.2.5.13). The daemon of a running softib fabric also reports sweeps and their time, problems of the last sweep, and
+traps.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ __all__ = ["Manager", "ManagerWatch"]
 CLASS_PORT_INFO = 0x01
 """AttributeID of ClassPortInfo, which every class has (IBA 13.4.8.1)."""
 STALLED_S = 30.0
-"""Time after which a master whose ActCount did not change while its port answered is stalled (three
-of OpenSM's light sweeps of 10 s)."""
+"""A master is stalled if its ActCount did not change for this time (s) while its port answered. It is three times the
+interval of OpenSM's light sweeps."""
 KEPT = 120
 """Number of rounds whose state is kept."""
 MISSED = 3
-"""A master counts as stalled after this number of consecutive rounds in which its port answered everything except
-SMInfo, because a hanging process does not answer SMInfo."""
+"""Number of consecutive rounds in which a master's port answered everything except SMInfo, after which the master
+counts as stalled: a hanging process does not answer SMInfo."""
 
 
 @dataclass
 class Manager:
     """One subnet manager: ``guid`` of its port, ``lid``, ``state`` (name of SMState), ``priority``, ``act_count``;
-    ``answers``: it answered in the last round; ``still_s``: seconds since its ActCount last rose (0: it rose in the
-    last round, or the manager was seen for the first time); ``missed``: consecutive rounds without its answer in
+    ``answers``: whether it answered in the last round; ``still_s``: seconds since its ActCount last rose (0: it rose in
+    the last round, or the manager was seen for the first time); ``missed``: consecutive rounds without its answer in
     which the agents of its port answered."""
 
     guid: int
@@ -64,10 +63,10 @@ class Manager:
 
 @dataclass
 class ManagerWatch:
-    """Follows the managers of the subnet that ``poller`` reads. ``reported``: the status of the daemon's own manager,
-    {} without a daemon; ``answer_s``: time until the answer to the last SMInfo (NaN: no answer); ``sa_answer_s``: time
-    until the answer to the last query to the subnet administrator (SA); ``sweep_s``: seconds of each phase of the last
-    sweep that the daemon reported (a light sweep has no phases); ``rounds``: states of the master in the last
+    """Follows the managers of the subnet that ``poller`` reads. ``reported``: the status of the manager that the daemon
+    runs, {} without a daemon; ``answer_s``: time until the answer to the last SMInfo (NaN: no answer); ``sa_answer_s``:
+    time until the answer to the last query to the subnet administrator (SA); ``sweep_s``: seconds of each phase of the
+    last sweep that the daemon reported (a light sweep has no phases); ``rounds``: states of the master in the last
     rounds."""
 
     opened: Opened
@@ -148,8 +147,8 @@ class ManagerWatch:
         )
 
     def _mean_wait(self) -> float:
-        """Return the mean wait of the queries that the running fabric's manager answered since the last round (NaN:
-        none)."""
+        """Return the mean time for which queries waited in the running fabric's manager, over those that it answered
+        since the last round (NaN: it answered none)."""
         waits = self.reported.get("sm", {}).get("sa", {}).get("wait")
         if not waits:
             return float("nan")

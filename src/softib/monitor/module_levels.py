@@ -1,5 +1,5 @@
-"""Measurements of modules as levels of observations, and their identity as texts. Both come from the register image
-(:class:`~softib.iba.vendor.mlnx.ModuleInfo`) that devices answer and files contain."""
+"""Measurements of modules as levels of observations, and the identity of modules as texts. Both come from a register
+image (:class:`~softib.iba.vendor.mlnx.ModuleInfo`), which devices return and files contain."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ MODULE_LEVELS = (
     "module_tx_bias_high_ma",
     "module_tx_bias_low_ma",
 )
-"""Levels of modules. Measurements have the lowest value of the lanes (bias: the highest). ``module_rx_lane`` is the
-number of the lane with the lowest receive power, from 0. The other levels are the module's alarm thresholds."""
+"""Levels of modules. A measurement is the lowest value of all lanes (for the bias current, the highest).
+``module_rx_lane`` is the number of the lane with the lowest receive power, from 0. The other levels are the module's
+alarm thresholds."""
 DARK_DBM = -40.0
-"""The power in dBm that is reported without light: SFF-8636 measures powers from 0.1 µW."""
+"""The power in dBm that is reported if there is no light: SFF-8636 measures powers from 0.1 µW."""
 CABLE_TYPES = {1: "active", 2: "optical", 3: "copper"}
 """ModuleInfo.cable_type in words."""
 
@@ -80,8 +81,8 @@ def module_levels(image: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _lanes(power: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest power of the module's lanes, and the number of that lane. Only lanes with power or bias
-    count (a cable of four lanes reads zeros in the others)."""
+    """Return the lowest power of the module's lanes, and the number of that lane. Only lanes with power or bias count,
+    because a cable of four lanes returns zeros for the others."""
     there = (power > 0) | (bias > 0)
     shown = np.where(there, power.astype(np.float64), np.inf)
     least = shown.min(axis=-1)

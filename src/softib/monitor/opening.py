@@ -1,4 +1,4 @@
-"""Opens the SOURCE of rounds: a running fabric by name, or ``umad:DEVICE``."""
+"""Opens a SOURCE from which rounds are read: a running fabric by name, or ``umad:DEVICE``."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ PREFIX = "umad:"
 
 @dataclass
 class Opened:
-    """An open wire into a subnet; ``status`` reads the status from the daemon of a running fabric
-    (None: there is no daemon). ``memory``: file with the memory of the source's exporter (None: no file).
-    ``other_subnets``: subnets of the fabric that the wire does not reach ("": none). ``shard``: the part of the subnet
-    to read (None: all of it); ``shared``: the file in which shards on this machine share discoveries."""
+    """An open connection to a subnet. ``status`` reads the status from the daemon of a running fabric (None: there is
+    no daemon). ``memory``: file with the memory of the source's exporter (None: no file). ``other_subnets``: subnets of
+    the fabric that the connection does not reach ("": none). ``shard``: the part of the subnet to read (None: all of
+    it); ``shared``: the file in which shards on this machine share discoveries."""
 
     wire: MadWire
     name: str

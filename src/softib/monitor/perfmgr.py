@@ -1,9 +1,9 @@
-"""The performance manager: it reads the counters and states of a fabric, and which devices answer, in rounds of Gets
-over a wire. It uses a clock only for the times of the readings.
+"""The performance manager: reads the counters and states of a fabric in rounds of Gets, and records which devices
+answer. It uses a clock only for the times of the readings.
 
 A round reads PortCountersExtended of every port and, if these lack the error counters, PortCounters. It then reads
-NodeInfo of every end port, because a LID may have moved to another device, and, for totals that rose, the counters of
-their causes (PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors). PortInfo and
+NodeInfo of every end port, because a LID may have moved to another device. For totals that rose, it also reads the
+counters of their causes (PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitFlowCtlUpdateErrors). PortInfo and
 PortExtendedSpeedsCounters are read from all ports each round on fabrics of up to :data:`SMALL` ports, and in turn on
 larger ones. The same applies to registers of modules and FEC histograms, on devices with readable registers
 (:mod:`softib.monitor.registers`). Only Gets are sent.
@@ -38,7 +38,7 @@ __all__ = ["COLLECTORS", "MOST_SKIPPED", "SMALL", "Pace", "Poller", "Round", "Si
 
 
 COLLECTORS = ("details", "fec", "modules", "manager", "findings")
-"""Optional parts of rounds: causes of errors and discards (PortRcvErrorDetails …), FEC counters and histograms,
+"""Optional parts of a round: the causes of errors and discards (PortRcvErrorDetails …), FEC counters and histograms,
 modules, the subnet manager, findings of the rules."""
 MOST_SKIPPED = 64
 """Maximum number of rounds for which a silent device is skipped; the number is 1 at first and then doubles."""
@@ -67,8 +67,8 @@ class SilentDevices:
         self._skip_until.pop(guid, None)
 
     def settle(self, silent: np.ndarray, well: np.ndarray, round_: int) -> bool:
-        """Record the result of a round: GUIDs that were silent, and GUIDs that answered. Return
-        whether one of the latter was silent before."""
+        """Record the result of a round: the devices that were ``silent``, and those that answered (``well``). Return
+        whether a device that answered was silent before."""
         for guid in silent.tolist():
             self.missed(guid, round_)
         back = [g for g in well.tolist() if g in self._missed] if self._missed else []
@@ -79,10 +79,10 @@ class SilentDevices:
 
 
 SMALL = 10_000
-"""Number of ports up to which a round reads all data."""
+"""Maximum number of ports of a fabric from which every round reads all data."""
 APART = 10
-"""On larger fabrics, each round reads PortInfo of a tenth of the ports, and two rounds in ten read a port's FEC
-counters (an interval needs two consecutive rounds)."""
+"""On larger fabrics, each round reads PortInfo of one in this number of ports. A port's FEC counters are read in two of
+this number of rounds, because an interval needs two consecutive rounds."""
 HURRIED_S = 60.0
 """Seconds between discoveries while a port or device is down, so that its return is noticed soon."""
 OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
@@ -90,8 +90,8 @@ OF_LINK = ("link_downed_counter", "link_error_recovery_counter")
 
 @dataclass(frozen=True)
 class Pace:
-    """``most``: maximum number of requests in flight at one device; ``timeout_ps`` and ``retries``: of each
-    request; ``rediscover_s``: interval of discoveries of the whole subnet."""
+    """``most``: maximum number of requests in flight at one device; ``timeout_ps`` and ``retries``: those of each
+    request; ``rediscover_s``: interval between discoveries of the whole subnet."""
 
     most: int = 4
     timeout_ps: int = 200 * 10**9
@@ -127,7 +127,7 @@ class Poller:
     ):
         self.shard, self._shared = shard, shared
         self.left_out: frozenset[str] = frozenset()
-        """Those of :data:`COLLECTORS` that rounds leave out."""
+        """The :data:`COLLECTORS` that rounds leave out."""
         self.wire, self.pace, self.now_ns = wire, pace or Pace(), now_ns or SteadyClock()
         self.gets = PacedGets(wire, self.pace.most, self.pace.timeout_ps, self.pace.retries)
         self.rounds = 0
@@ -204,8 +204,8 @@ class Poller:
     # -- rounds --
 
     def round(self) -> Round:
-        """Read everything once. The result does not contain counters that were not answered; earlier values do not
-        replace them."""
+        """Read everything once. Counters without an answer are missing in the result; earlier values do not replace
+        them."""
         if self._stale or self.now_ns() - self._discovered_ns > self._rediscover_s * 1e9:
             self.discover()
         began, sent = time.monotonic(), self.gets.sent
@@ -228,8 +228,8 @@ class Poller:
         return Round(r, t, self.gets.sent - sent, time.monotonic() - began, t.device_guid[silent | away], self.rounds)
 
     def _who(self, r: Reading, away: np.ndarray) -> np.ndarray:
-        """Return whether each LID still belongs to the same device. If not, its ports are not read, and
-        the subnet is discovered again before the next round."""
+        """Return whether each LID still belongs to the same device. If a LID does not, its ports are not read, and the
+        subnet is discovered again before the next round."""
         t = self.targets
         right = np.zeros(len(t.end_lid), bool)
         wanted = np.arange(len(t.end_lid))
@@ -250,7 +250,7 @@ class Poller:
         return silent
 
     def _causes(self, r: Reading) -> None:
-        """Read the detail counters of totals that changed; the others cannot have changed."""
+        """Read the detail counters of totals that changed; other detail counters cannot have changed."""
         last = self._last
         same = (
             last is not None
@@ -276,7 +276,7 @@ class Poller:
             self._attribute(r, attribute, np.flatnonzero(r.answered & ~still & self._has(attribute)))
 
     def _has(self, attribute: Attribute) -> np.ndarray:
-        """Return the ports (bool[n]) except those whose agent reported that it does not support the attribute."""
+        """Return the ports (bool[n]) without those whose agent reported that it does not support the attribute."""
         return np.asarray(~self._refused[attribute.id][self.targets.end])
 
     def _attribute(self, r: Reading, attribute: Attribute, rows: np.ndarray) -> None:
@@ -300,7 +300,8 @@ class Poller:
         return np.ones(n, bool) if n <= SMALL else np.arange(n) % APART == self.rounds % APART
 
     def _states(self, r: Reading) -> None:
-        """Read PortInfo of all ports, or of those whose turn it is, and of those whose link counters changed."""
+        """Read PortInfo: on a small fabric from all ports, on a large one from the ports whose turn it is and those
+        whose link counters changed."""
         t, last = self.targets, self._last
         due = self._wanted_now()
         if last is not None and len(last) == len(r):

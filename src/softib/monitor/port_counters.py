@@ -1,5 +1,5 @@
-"""PortCountersExtended of every port, and PortCounters if these lack the error counters. Either all counters of a
-port are read, or none. The capabilities of each performance agent are in its ClassPortInfo."""
+"""Reads PortCountersExtended of every port, and PortCounters if the former lack the error counters. Either all counters
+of a port are read, or none. The capabilities of each performance agent are in its ClassPortInfo."""
 
 from __future__ import annotations
 

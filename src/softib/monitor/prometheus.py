@@ -3,11 +3,11 @@
 Samples in Prometheus are floats, so counters of bytes above 2^53 are rounded. The label ``guid`` of an HCA is its
 PortGUID; if a fabric is given, it is replaced by the NodeGUID.
 
-Two exporters of one fabric (a redundant pair) report the same port at different times, each from
-its own last round; the second exporter's value may be older than the first one's. So the counters of a port are taken
-from only one exporter (labels ``job`` and ``instance``), and increases are computed between scrapes of this exporter.
-If exporters read different ports (one reads switches, one HCAs), their scrapes are combined: each scrape belongs to
-that scrape of the first exporter which is nearest in time.
+Two exporters of one fabric (a redundant pair) report the same port at different times, each from its own last round;
+the second exporter's value may be older than the first one's. The counters of a port are therefore taken from only one
+exporter (labels ``job`` and ``instance``), and increases are computed between scrapes of this exporter. If exporters
+read different ports (for example one switches, the other HCAs), their scrapes are combined: each scrape is combined
+with the scrape of the first exporter that is nearest in time.
 """
 
 from __future__ import annotations
@@ -47,13 +47,12 @@ __all__ = [
 Key = tuple[int, int]
 """A port: (GUID in the label, portnum)."""
 Target = tuple[str, str, str]
-"""An exporter: labels ``job`` and ``instance``, which Prometheus adds to each scraped series, and
-``shard``, which distinguishes exporters of one fabric (docs/monitoring.md)."""
+"""An exporter: the values of the labels ``job`` and ``instance``, which Prometheus adds to each scraped series, and of
+``shard``, which distinguishes the exporters of one fabric (docs/monitoring.md)."""
 
 
 MOST_READINGS, MOST_TARGETS = 4_000_000, 1000
-"""Limits of the number of readings (scrapes of an exporter multiplied by its ports, of all exporters together), and of
-the number of exporters."""
+"""Maximum number of readings (an exporter's scrapes times its ports, summed over all exporters), and of exporters."""
 
 
 def target_of(labels: Mapping[str, str]) -> Target:
@@ -70,8 +69,8 @@ class Scrapes:
         self._keys: dict[Target, set[Key]] = {}
 
     def add(self, target: Target, field: str, key: Key, values: Iterable[tuple[float, float]], factor: int) -> None:
-        """Add a series of one counter of a port: (clock time in seconds, value). ``factor``: number of the series'
-        units in one unit of PerfMgt."""
+        """Add a series with the values of one counter of a port, as (clock time in seconds, value). ``factor``: number
+        of the series' units in one unit of PerfMgt."""
         times = self._found.setdefault(target, {})
         self._keys.setdefault(target, set()).add(key)
         for at_s, value in values:
@@ -81,7 +80,7 @@ class Scrapes:
             self._samples[target] = self._samples.get(target, 0) + 1
 
     def refuse_too_many(self, url: str) -> None:
-        """Raise :class:`PeerError` if there are more scrapes than exporters can produce."""
+        """Raise :class:`PeerError` if there are more readings or exporters than the limits allow."""
         readings = sum(len(times) * len(self._keys[target]) for target, times in self._found.items())
         if readings > MOST_READINGS or len(self._found) > MOST_TARGETS:
             raise PeerError(
@@ -91,17 +90,17 @@ class Scrapes:
 
     @property
     def keys(self) -> list[Key]:
-        """Every port, sorted."""
+        """Return the keys of all ports, sorted."""
         return sorted({key for of in self._keys.values() for key in of})
 
     @property
     def most(self) -> int:
-        """The largest number of scrapes of one exporter."""
+        """Return the largest number of scrapes of one exporter."""
         return max(map(len, self._found.values()), default=0)
 
     @property
     def last_s(self) -> float:
-        """Clock time of the last scrape."""
+        """Return the clock time of the last scrape."""
         return max((t for times in self._found.values() for t in times), default=0) / 1e9
 
     def intervals(self) -> list[Interval]:
@@ -208,7 +207,8 @@ def observations_of_server(
             f"{url}: {scrapes.most} scrapes of InfiniBand ports in the last {window_s} s, but two are needed; use a "
             f"longer time range, or configure Prometheus to scrape 'softib exporter'"
         )
-    # Cables are those at the last scrape, because the server has no present data from an exporter that has stopped.
+    # The cables are those at the time of the last scrape, because the server has no current data of an exporter that
+    # has stopped.
     ports, intervals = ports_of_keys(url, scrapes.keys, scrapes.last_s), scrapes.intervals()
     if fabric is not None:
         node_guids = _node_guids(fabric)
@@ -231,7 +231,7 @@ def _renamed(guid: np.ndarray, whose: Mapping[int, int]) -> np.ndarray:
 
 
 def _with_node_guids(ports: ObservedPorts, whose: Mapping[int, int]) -> ObservedPorts:
-    """Return the ports with their NodeGUIDs, sorted by these."""
+    """Return the ports with NodeGUIDs in place of PortGUIDs, sorted by NodeGUID."""
     guid = _renamed(ports.node_guid, whose)
     order = np.lexsort((ports.portnum, guid))
     row = np.empty(len(order), np.int64)
@@ -311,6 +311,8 @@ def ports_of_keys(url: str, keys: list[Key], time_s: float | None = None) -> Obs
         if key is None or value is None or value < 0:
             continue
         rows = rows_of.get(key[0], []) if "port" not in labels else [row[key]] if key in row else []
-        rate[rows] = value * 8 / 1e9  # an HCA's ports have different GUIDs, and no portnum in this metric
+        rate[rows] = (
+            value * 8 / 1e9
+        )  # the ports of an HCA have different GUIDs, and this metric has no portnum for them
     guid, number = np.array([g for g, _ in keys], np.uint64), np.array([p for _, p in keys], np.int32)
     return ObservedPorts(guid, number, switch, tuple(node), lid, peer, rate)

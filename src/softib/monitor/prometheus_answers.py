@@ -28,7 +28,7 @@ from softib.plain_values import load_json
 __all__ = ["PATIENCE_S", "Series", "answer_of", "series_of"]
 
 PATIENCE_S = 30.0
-"""Maximum duration of an answer in seconds, from the connection to its last byte."""
+"""Maximum time in seconds from the connection to the last byte of an answer."""
 MOST_OCTETS = 128 << 20
 """Maximum size of an answer in bytes: five million samples."""
 MOST_PARTS = 8_000_000
@@ -53,7 +53,7 @@ class Series:
 
 
 def answer_of(url: str, call: str, given: dict[str, str]) -> list[Series]:
-    """Return the series in the server's answer to ``/api/v1/WHAT`` at ``url``. Raises
+    """Return the series in the answer of the server at ``url`` to ``/api/v1/CALL`` (``call``). Raises
     :class:`PeerError` if the server is not Prometheus, or if its answer is too late or too large."""
     address = f"{url.rstrip('/')}/api/v1/{call}?{urllib.parse.urlencode(given)}"
     deadline = time.monotonic() + PATIENCE_S
@@ -117,8 +117,8 @@ def _text(label: str, texts: dict[str, str]) -> str:
 
 
 def _fetched(address: str, deadline: float) -> bytes:
-    """Return the body of an answer. Raises the errors of urllib, and :class:`ValueError` if the answer is too long, too
-    late or compressed."""
+    """Return the body of the answer from ``address``. Raises the errors of urllib, and :class:`ValueError` if the
+    answer is too long, too late or compressed."""
     parts: list[bytes] = []
     size = 0
     with _Deadline(deadline) as limit, _opener(limit).open(address, timeout=PATIENCE_S) as answer:
@@ -158,7 +158,7 @@ class _Deadline:
         self.connections.append(socket.socket(fileno=os.dup(connection.fileno())))
 
     def cut(self) -> None:
-        """Close the connections: the time has expired."""
+        """Close the connections, because the time has expired."""
         for connection in self.connections:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

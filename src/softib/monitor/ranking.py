@@ -54,8 +54,8 @@ class PortRow(Result):
 
 
 def ranked(ports: ObservedPorts, one: Interval, order: str, most: int) -> list[PortRow]:
-    """Return at most ``most`` active ports, sorted by ``order``, and with equal values by GUID. ``one`` has exactly the
-    rows of ``ports``."""
+    """Return at most ``most`` active ports, sorted by ``order``; ports with equal values are sorted by GUID. ``one``
+    has exactly the rows of ``ports``."""
     busy, waiting, errors = np.nan_to_num(utilization(one)), np.nan_to_num(wait_ratio(one)), np.zeros(len(one.guid))
     for name in ERRORS:
         if name in one.increase:
@@ -94,7 +94,7 @@ class JobRow(Result):
     name: str = field(metadata=key("job"))
     hosts: int
     seen: int
-    """Number of the job's hosts that are in the data."""
+    """Number of the job's hosts of which there is data."""
     sent_gbps: float
     received_gbps: float
     waiting: float

@@ -34,7 +34,7 @@ _NOT_COUNTING = ("port_select", "counter_select", "counter_select2")
 
 
 def counter_fields(struct: type[Structure]) -> tuple[str, ...]:
-    """Return the counting fields in the order on the wire."""
+    """Return the names of the attribute's counting fields, in the order of the MAD."""
     return tuple(f.name for f in struct.named() if f.name not in _NOT_COUNTING)
 
 
@@ -58,10 +58,9 @@ DETAILS = (
     ),
 )
 """Attributes that are read once at the beginning, and then only if their totals have risen. IBA 16.1.3.5 defines
-PortRcvErrors and PortXmitDiscards as the sum of these causes, and PortRcvSwitchRelayErrors as that
-of DLID mapping, VL mapping and looping; an expired flow-control watchdog starts recovery of the
-link (7.9.4), which increases other counters. An attribute that an agent does not support is not requested from it until
-the next discovery."""
+PortRcvErrors and PortXmitDiscards as the sums of these causes, and PortRcvSwitchRelayErrors as the sum of DLID mapping,
+VL mapping and looping errors. An expired flow-control watchdog starts recovery of the link (7.9.4), which increases
+other counters. An attribute that an agent does not support is not requested from it until the next discovery."""
 FEC = Attribute(perf_optional.PortExtendedSpeedsCounters, counter_fields(perf_optional.PortExtendedSpeedsCounters))
 """FEC counters. Counters of single lanes are summed under the field's name, as are counters of single VLs."""
 MAIN = (PLAIN, EXTENDED)
@@ -79,20 +78,20 @@ WIDE = EXTENDED.names[:8]
 
 
 BELOW_ZERO = np.uint64(1 << 63)
-"""Value that no counter reaches: a 64-bit field above it was decremented below 0 (PortRcvErrors of
-a real ConnectX-7 reads -40), and has no meaning."""
+"""Value that no counter reaches. A 64-bit field at or above it was decremented below 0 (PortRcvErrors of a real
+ConnectX-7 was -40), and has no meaning."""
 
 
 @dataclass
 class Reading:
     """``n`` ports, in the order of ``guid`` uint64[n], ``portnum`` int32[n].
 
-    ``time_ns`` int64[n]: the time at which a port's counters were read; ``answered`` bool[n]: the device to which the
-    port belongs answered. ``value``: counter → uint64[n]; ``have``: counter → bool[n], read in this round, and not
-    below 0; ``stuck``: counter → bool[n], at the largest value of a field narrower than 64 bits, where it stops (IBA
-    16.1.3.5). ``at_most``: counter → bool[n], True where the value is an upper limit (for a tool that prints only
-    values above a threshold). ``level`` → float64[n], NaN unknown. ``lanes``: uint64[n, 12], FEC corrections on each
-    lane (None: not read).
+    ``time_ns`` int64[n]: the time at which a port's counters were read; ``answered`` bool[n]: whether the device to
+    which the port belongs answered. ``value``: counter → uint64[n]; ``have``: counter → bool[n], whether it was read in
+    this round and is not below 0; ``stuck``: counter → bool[n], whether it is at the largest value of a field narrower
+    than 64 bits, where it stops (IBA 16.1.3.5). ``at_most``: counter → bool[n], True where the value is an upper limit
+    (for a tool that prints only values above a threshold). ``level`` → float64[n], NaN unknown. ``lanes``: uint64[n,
+    12], FEC corrections on each lane (None: not read).
     """
 
     guid: np.ndarray
@@ -115,8 +114,8 @@ class Reading:
         return len(self.guid)
 
     def put(self, name: str, rows: np.ndarray, values: np.ndarray, largest: int) -> None:
-        """Store ``values`` of counter ``name`` for ``rows``; they come from a field whose largest value is
-        ``largest``."""
+        """Store the ``values`` of counter ``name`` for the ports ``rows``. They were read from a field whose largest
+        value is ``largest``."""
         if name not in self.value:
             n = len(self)
             self.value[name], self.have[name], self.stuck[name] = (
@@ -150,7 +149,7 @@ class Reading:
                 self.stuck[name][rows] = (values == np.uint64(f.mask)).any(axis=1)
 
     def forget(self, rows: np.ndarray) -> None:
-        """Drop the data of ``rows``, because another device has answered in place of theirs."""
+        """Drop the data of the ports ``rows``, because another device has answered in place of their own."""
         self.answered[rows] = False
         for have in self.have.values():
             have[rows] = False

@@ -1,5 +1,5 @@
-"""Data that is read from Mellanox devices with their vendor class: firmware and board (as ``vendstat -N`` does), and,
-if AccessRegisterGMP is supported, modules and the histograms of RS-FEC."""
+"""Data read from Mellanox devices with their vendor class: firmware and board (as with ``vendstat -N``), and, if
+AccessRegisterGMP is supported, modules and histograms of RS-FEC."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ EXT_AT = GeneralInfo.sw_major.byte - 1
 
 
 def with_firmware(targets: Targets, gets: PacedGets) -> tuple[Targets, np.ndarray]:
-    """Return ``targets`` with ``text["firmware"]`` and ``text["device"]`` (the PSID) for ports of
-    answering devices; other ports keep "" and their DeviceID. Return also the agents whose registers can be read
-    (bool[e])."""
+    """Return ``targets`` with ``text["firmware"]`` and ``text["device"]`` (the PSID) for ports of devices that answer
+    (other ports keep "" and their DeviceID), and the agents whose registers can be read (bool[e])."""
     t = targets
     _, first = np.unique(t.end, return_index=True)
     wanted = np.flatnonzero(t.ports.text["vendor"][first] == MELLANOX)
@@ -98,8 +97,8 @@ class Registers:
             reading.level["fec_corrects"] = np.where(reading.answered, self._corrects, np.nan)
 
     def modules(self, reading: Reading, due: np.ndarray) -> None:
-        """Store measurements of modules. They are read from the ports ``due``; the other ports keep the measurements
-        that were read last."""
+        """Store measurements of modules. They are read from the ports ``due``; for the other ports, store the
+        measurements that were read last."""
         if not self._plugged.any():
             return
         wanted = np.flatnonzero(due & reading.answered & self._plugged)
@@ -153,8 +152,8 @@ def read_histograms(gets: PacedGets, targets: Targets, rows: np.ndarray) -> tupl
 
 
 def read_ranges(gets: PacedGets, targets: Targets, rows: np.ndarray) -> np.ndarray:
-    """Return the number of symbols per codeword that the active code of each port corrects
-    (float64[n of targets]; NaN: no code, a code whose bins cover several numbers, or no answer)."""
+    """Return the maximum number of symbols per codeword that the active FEC code of each port corrects (float64[n of
+    targets]; NaN: no code, a code whose histogram bins cover several numbers, or no answer)."""
     limit = np.full(len(targets), np.nan)
     heard, octets = _read(gets, targets, rows, _register_gets(r.PPHCR, targets, rows), 0, r.HistogramRanges.size)
     H = r.HistogramRanges

@@ -1,5 +1,5 @@
-"""Batches of Gets of performance and subnet management, addressed by LID. They are sent with a limit of the number of
-requests in flight at a device."""
+"""Batches of Gets of performance and subnet management, addressed by LID. The number of requests in flight at one
+device is limited."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = ["PacedGets", "PerDevice", "perf_gets", "port_gets", "sa_gets", "smp_g
 PORT_SELECT_AT = DATA_AT + 1
 """Offset of PortSelect in every PerfMgt attribute with counters (IBA 16.1.3)."""
 Heard = Callable[[np.ndarray, np.ndarray], None]
-"""Called for answers with status 0: with the tags of their requests (int64[n]), and the MADs (uint8[n, 256])."""
+"""Called for answers with status 0, with the tags of their requests (int64[n]) and the MADs (uint8[n, 256])."""
 Lost = Callable[[np.ndarray, bool], None]
-"""Called for requests without such an answer: with their tags, and whether the agent reported that it does not support
+"""Called for requests without such an answer, with their tags, and whether the agent reported that it does not support
 the attribute (False: it did not answer, or refused for a reason that may be temporary)."""
 UNSUPPORTED, STATUS_CODE = 0x0C, 0x1C
 """Status "method and attribute combination not supported", and the bits of the status with this code (IBA 13.4.7)."""
 
 
 def perf_gets(attr: int, lid: np.ndarray, portnum: np.ndarray) -> MadBatch:
-    """Return PerfMgtGet of one attribute from ports ``portnum`` of the devices at ``lid``."""
+    """Return PerfMgtGet requests for one attribute of the ports ``portnum`` of the devices at ``lid``."""
     batch = _gets(MgmtClass.PERF, attr, lid)
     batch.dqp[:] = batch.sqp[:] = GSI_QP
     batch.mad[:, PORT_SELECT_AT] = portnum
@@ -38,20 +38,20 @@ def perf_gets(attr: int, lid: np.ndarray, portnum: np.ndarray) -> MadBatch:
 
 
 def port_gets(attr: int | None, targets: Targets, rows: np.ndarray) -> MadBatch:
-    """Return PerfMgtGet of one attribute from the ports in ``rows`` of ``targets``."""
+    """Return PerfMgtGet requests for one attribute of the ports in ``rows`` of ``targets``."""
     assert attr is not None
     return perf_gets(attr, targets.dlid[rows], targets.ports.portnum[rows].astype(np.uint8))
 
 
 def vendor_gets(mgmt_class: int, attr: int, lid: np.ndarray) -> MadBatch:
-    """Return VendorGet of one attribute from the agents at ``lid``."""
+    """Return VendorGet requests for one attribute of the agents at ``lid``."""
     batch = _gets(MgmtClass(mgmt_class), attr, lid)
     batch.dqp[:] = batch.sqp[:] = GSI_QP
     return batch
 
 
 def sa_gets(attr: int, lid: np.ndarray) -> MadBatch:
-    """Return SubnAdmGet of one attribute from the subnet administrators at ``lid`` (class version 2, IBA
+    """Return SubnAdmGet requests for one attribute of the subnet administrators at ``lid`` (class version 2, IBA
     15.2.1)."""
     batch = _gets(MgmtClass.SUBN_ADM, attr, lid)
     MadHeader.class_version.set(batch.mad[:, : MadHeader.size], 2)
@@ -60,7 +60,7 @@ def sa_gets(attr: int, lid: np.ndarray) -> MadBatch:
 
 
 def smp_gets(attr: int, lid: np.ndarray, modifier: Any = 0) -> MadBatch:
-    """Return SubnGet of one attribute from the devices at ``lid``."""
+    """Return SubnGet requests for one attribute of the devices at ``lid``."""
     batch = _gets(MgmtClass.SUBN_LID, attr, lid)
     MadHeader.attr_mod.set(
         batch.mad[:, : MadHeader.size], np.broadcast_to(np.asarray(modifier, np.uint32), len(lid)).copy()
@@ -111,7 +111,7 @@ class PerDevice:
         return taken
 
     def over(self, rows: np.ndarray, silent: bool) -> None:
-        """Mark these requests as finished; ``silent``: without an answer."""
+        """Mark these requests as finished. ``silent``: whether each had no answer."""
         of = self.device[rows]
         self.in_flight -= np.bincount(of, minlength=len(self.in_flight))
         if silent:
@@ -129,8 +129,8 @@ def rank_in_group(group: np.ndarray) -> np.ndarray:
 
 
 class PacedGets:
-    """Sends Gets over ``wire``. ``sent`` and ``timeouts``: counts since the beginning; ``most``: maximum number of
-    requests in flight at one device."""
+    """Sends Gets over ``wire``. ``sent`` and ``timeouts``: numbers of requests and timeouts since the start; ``most``:
+    maximum number of requests in flight at one device."""
 
     def __init__(self, wire: MadWire, most: int = 4, timeout_ps: int = 200 * 10**9, retries: int = 1):
         self.wire, self.most = wire, most
@@ -139,7 +139,7 @@ class PacedGets:
 
     @property
     def sent(self) -> int:
-        """Number of requests sent, including repetitions."""
+        """The number of requests sent, including repetitions."""
         return self.transactor.sent
 
     def run(

@@ -48,7 +48,7 @@ class SeenPort:
 
     @property
     def place(self) -> str:
-        """The port's name, for example ``leaf-1[3]``."""
+        """The name of the port, for example ``leaf-1[3]``."""
         return f"{self.node}[{self.key[1]}]"
 
 
@@ -66,8 +66,8 @@ class SeenPorts:
         self.path, self.keep_s, self.notice, self.shard = path, keep_s, notice, shard
         self.ports: dict[Key, SeenPort] = {}
         self.up: set[int] = set()
-        """NodeGUIDs of the devices that answered in one of the last two rounds (two, because a device that becomes
-        unreachable during a round has answered only part of it)."""
+        """NodeGUIDs of the devices that answered in one of the last two rounds. One round is not enough, because a
+        device that becomes unreachable during a round still answers part of it."""
         self._silent = np.zeros(0, np.uint64)
         self._expected: dict[Key, SeenPort] = {}
         self._shape: tuple[object, bytes, bytes] | None = None
@@ -111,8 +111,8 @@ class SeenPorts:
         return True
 
     def expect(self, ports: ObservedPorts) -> None:
-        """Add these ports to the known ones in the next round; for a shard, only its ports and the far ends of their
-        cables."""
+        """Add these ports to the known ones in the next round; for a shard, add only its ports and the far ends of
+        their cables."""
         kept = np.ones(len(ports), bool) if self.shard is None else self.shard.holds(ports.node_guid)
         kept |= (ports.peer >= 0) & kept[ports.peer]
         self._expected = {p.key: replace(p, down_since=None) for p, k in zip(_of(ports), kept, strict=True) if k}
@@ -139,8 +139,8 @@ class SeenPorts:
     # -- the file --
 
     def _before(self, present: set[int]) -> dict[Key, SeenPort]:
-        """Return the previous state: from the file if another process has written it since, with the expected ports
-        added."""
+        """Return the previous state with the expected ports added. It is read from the file if another process has
+        written the file since."""
         if self.path is None or stamp_of(self.path) == self._stamp:
             before = self.ports
         else:
@@ -169,7 +169,8 @@ class SeenPorts:
 
 def names_cable(port: SeenPort, other: SeenPort) -> bool:
     """Return whether the cable between ``port`` and ``other`` is named after ``port``. It is named after the switch,
-    whose counters outlive a host's restart; if both nodes have the same type, after the lower GUID."""
+    because a switch keeps its counters when a host restarts; if both nodes have the same type, it is named after the
+    port with the lower GUID."""
     return (not port.switch, port.key) < (not other.switch, other.key)
 
 

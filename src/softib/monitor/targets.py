@@ -1,4 +1,4 @@
-"""The ports to poll, which a discovery has found, and the LIDs of their agents."""
+"""The ports to poll, as found by a discovery, and the LIDs of their agents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ for _bit, _lanes in LANES_BY_BIT.items():
 
 
 def rate_gbps(info: np.ndarray) -> np.ndarray:
-    """Return the data rates in Gb/s of ports from their PortInfo (uint8[n, 64]); 0 if the link is down (float64[n])."""
+    """Return the data rate of each port in Gb/s, from its PortInfo (uint8[n, 64]); 0 if the link is down
+    (float64[n])."""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
     return np.where(up, data_gbps(codes, _LANES[PortInfo.link_width_active.get(info)]), 0.0)
@@ -33,8 +34,8 @@ _LANE_GBPS = np.array([np.nan, *(s.lane_gbps for s in SPEEDS)])
 
 
 def lanes_of(info: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of active lanes of ports, and the signalling rate of a lane in Gb/s, from their PortInfo; NaN
-    if the link is down (float64[n] each)."""
+    """Return each port's number of active lanes and the signalling rate of a lane in Gb/s, from its PortInfo; NaN if
+    the link is down (float64[n] each)."""
     codes = active_speed_codes(info, np.zeros((len(info), 3), np.uint8))
     up = PortInfo.port_phys_state.get(info) == PhysState.LINK_UP
     lanes = _LANES[PortInfo.link_width_active.get(info)].astype(np.float64)
@@ -51,7 +52,7 @@ def best_gbps(info: np.ndarray, peer: np.ndarray) -> np.ndarray:
         elif s.ext_bit:
             has = (PortInfo.link_speed_ext_supported.get(info) & s.ext_bit) > 0
         elif s.mlnx_bit:
-            continue  # FDR10 is not in PortInfo, but in a vendor's attribute
+            continue  # FDR10 is not in PortInfo, but in a vendor-specific attribute
         else:
             has = (PortInfo.link_speed_supported.get(info) & s.speed_bit) > 0
         code[has] = s.code
@@ -90,7 +91,7 @@ class Targets:
 
     @property
     def dlid(self) -> np.ndarray:
-        """LID of each port's agent (uint16[n])."""
+        """The LID of each port's agent (uint16[n])."""
         return np.asarray(self.end_lid[self.end])
 
     def with_text(self, name: str, texts: np.ndarray) -> Targets:

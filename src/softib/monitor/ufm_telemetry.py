@@ -1,10 +1,9 @@
 """UFM telemetry in files: the JSON messages of its fluentd plug-in, and the CSV of its telemetry endpoint. A file has
 one sample per port; two files give an interval.
 
-Names: samples of UFM's fluentd plug-in (``Infiniband_LinkDowned_u_Errors``) and UFM's telemetry CSV
-(``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb`` is in bytes, despite its
-name: in the published sample, a management datagram increases it by 288. Columns that are not in these tables are
-ignored.
+The names in these tables come from samples of UFM's fluentd plug-in (``Infiniband_LinkDowned_u_Errors``) and of UFM's
+telemetry CSV (``Link_Down_IB``). Times are in microseconds. ``Infiniband_MBOut_u_Gb`` is in bytes, despite its name: in
+the published sample, a management datagram increases it by 288. Columns that are not in these tables are ignored.
 """
 
 from __future__ import annotations
@@ -71,8 +70,8 @@ _NAME = ("node_description", "Node_Name")
 _SPELLED = {
     re.sub(r"[^a-z0-9]", "", name.lower()): name for name in (*COUNTERS, *LEVELS, *_GUID, *_PORT, *_TIME, *_NAME)
 }
-"""Spelling without case and punctuation → column name: tools write ``Node GUID`` or ``NodeGUID``, ``raw_ber`` or ``Raw
-BER``."""
+"""Lower-case name without punctuation → column name, because tools write ``Node GUID`` or ``NodeGUID``, ``raw_ber`` or
+``Raw BER``."""
 _DELIMITERS = ",;\t|"
 _LARGEST = 2**64 - 1
 

@@ -16,7 +16,7 @@ from softib.monitor.reading import Reading
 __all__ = ["Watch"]
 
 KEPT = 120
-"""Number of intervals that are kept. Older ones are only in the history, if there is one."""
+"""Number of intervals that are kept in memory. Older ones are only in the history, if there is one."""
 
 
 class Watch:
@@ -60,10 +60,10 @@ class Watch:
 
     @property
     def ports(self) -> ObservedPorts:
-        """All ports that were read in any round."""
+        """The ports that were read in any round."""
         return self._ports
 
     @property
     def observations(self) -> Observations:
-        """Observations of the last :data:`KEPT` intervals."""
+        """The observations of the last :data:`KEPT` intervals."""
         return observations_of(self._ports, list(self._intervals))

@@ -5,8 +5,8 @@ before the package exists.
 ``libsoftib-mpi.so`` and the program ``softib-wait`` need only a C compiler; ``libsoftib-verbs.so``
 also needs the headers of libibverbs and librdmacm.
 
-A library's build ID (the ELF note of ``ld --build-id``) is a digest of its sources, flags and
-compiler: a library with the expected build ID is not compiled again, whatever its file time.
+A library's build ID (the ELF note of ``ld --build-id``) is a digest of its sources, flags and compiler. A library with
+the expected build ID is not compiled again, regardless of its file time.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ VERBS_SOURCES = HERE / "verbs"
 LIBRARY = HERE / "lib" / "libsoftib-umad.so"
 VERBS_LIBRARY = LIBRARY.with_name("libsoftib-verbs.so")
 VERBS_SONAME = "libibverbs.so.1"
-"""The SONAME of ``libsoftib-verbs.so``. Because of this name, every program that links to libibverbs or opens it gets
-the preloaded library, whatever its RPATH or RUNPATH, and even if libibverbs is not installed."""
+"""The SONAME of ``libsoftib-verbs.so``. Because of this name, every program that links to or opens libibverbs gets the
+preloaded library, regardless of RPATH and RUNPATH, and even if libibverbs is not installed."""
 OPENED_AS = LIBRARY.parent / "opened" / "libibverbs.so"
 """An empty library that depends on ``libsoftib-verbs.so``. It has the other name of libibverbs, which NCCL opens first.
 Its folder is added to LD_LIBRARY_PATH."""
@@ -83,10 +83,10 @@ FLAGS = (
     "-U_FORTIFY_SOURCE",
     "-falign-functions=64",
 )
-"""Compiler flags. Functions begin at a cache line, since otherwise the time of a small WRITE varies by up to 13 % with
-the length of the code before it. Fortified headers are off, because they would replace the calls that the libraries
-define by inline functions. Warnings are errors only in tests, so that a warning of a newer compiler does not prevent an
-installation."""
+"""Compiler flags. Functions start at cache lines; otherwise the duration of a small WRITE varies by up to 13 % with the
+length of the preceding code. Fortified headers are disabled, because they would replace the functions that the
+libraries define with inline functions. Warnings are errors only in tests, so that a warning of a newer compiler does
+not prevent an installation."""
 HEADERS = ("infiniband/verbs.h", "rdma/rdma_cma.h")
 INSTALL = "gcc libibverbs-dev librdmacm-dev"
 """The Debian and Ubuntu packages that are needed to compile the libraries."""
@@ -207,7 +207,7 @@ def _management_header() -> str:
 
 
 def generated_headers() -> dict[str, str]:
-    """Return name → text of each header generated from tables in Python."""
+    """Return the text of each header that is generated from tables in Python, by file name."""
     return {"link_rates.h": _link_rates_header(), "management.h": _management_header()}
 
 
@@ -237,8 +237,8 @@ def why_no_umad() -> str:
 
 
 def why_no_ipoib() -> str:
-    """Return one line that states why ``softib-ipoib`` does not exist (it needs what ``libsoftib-verbs.so`` needs), and
-    the fix."""
+    """Return one line that states why ``softib-ipoib`` does not exist (its requirements are those of
+    ``libsoftib-verbs.so``), and the fix."""
     return "" if IPOIB.is_file() else not_built([VERBS_LIBRARY.name, IPOIB.name])
 
 
@@ -285,7 +285,7 @@ def _compile(to: Path, sources: Sequence[Path], link: Sequence[str], flags: Sequ
         return to
     to.parent.mkdir(parents=True, exist_ok=True)
     unfinished = to.with_name(f".{to.name}.{os.getpid()}")
-    from concurrent.futures import ThreadPoolExecutor  # only a compilation needs it, and logging with it
+    from concurrent.futures import ThreadPoolExecutor  # slow to import (logging); only compilation needs it
 
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(os.cpu_count()) as pool:
         if not sources:  # zig cannot link a library without an object file

@@ -31,13 +31,13 @@ struct softib_shared_fabric {
     uint32_t columns;       /* entries of the directory */
     uint64_t directory;     /* offset of the first entry */
     uint64_t size;          /* bytes of the file */
-    uint64_t epoch;         /* changes of the configuration so far */
+    uint64_t epoch;         /* number of changes of the configuration so far */
     uint32_t pid;           /* process of the daemon */
     uint32_t lazy_fd;       /* the daemon's descriptor of the second file */
     char name[64];          /* of the fabric */
     uint64_t lazy_size;     /* bytes of the second file */
     uint64_t texts_at;      /* offset of the texts */
-    uint64_t texts;         /* their bytes */
+    uint64_t texts;         /* length of the texts in bytes */
 };
 
 struct softib_column {

@@ -1,1 +1,1 @@
-"""Simulation of traffic: the static, the fluid or the packet layer computes times and counters from messages."""
+"""Simulation of traffic: from messages, the static, fluid or packet layer computes times and counters."""

@@ -1,5 +1,5 @@
-"""Whether a layer's results agree with the packet layer within 5 %: the end of the run, the mean latency, and the
-latencies of single messages. The same rules apply to every layer (docs/simulate.md)."""
+"""Agreement of a layer's results with the packet layer within 5 %, for the end of the run, the mean latency, and the
+latencies of single messages. The rules are the same for every layer (docs/simulate.md)."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ ALL, NONE = Agreement(), Agreement(False, False, False)
 
 @dataclass(frozen=True)
 class Doubts:
-    """Possible errors by message. ``off_ps``: error of its latency; ``delay_ps``: how much later it may arrive;
-    ``first`` and ``needs``: the messages that it waits for (CSR); ``before``: the previous message on its queue pair
+    """Possible errors by message. ``off_ps``: possible error of the message's latency; ``delay_ps``: possible delay of
+    its arrival; ``first`` and ``needs``: its dependencies (CSR); ``before``: the previous message on its queue pair
     (-1: none)."""
 
     off_ps: np.ndarray
@@ -56,8 +56,8 @@ class Doubts:
 
 
 def graded(began: np.ndarray, arrived: np.ndarray, doubts: Doubts) -> Agreement:
-    """Return the agreement of a run with these times. A message's possible error includes those of
-    the messages that it waits for."""
+    """Return the agreement of a run in which messages began and arrived at these times. A message's possible error
+    includes those of the messages that it waits for."""
     from softib.sim.fluid.validity_kernels import gather_doubts
 
     took = (arrived - began).astype(np.float64)
@@ -77,8 +77,8 @@ def graded(began: np.ndarray, arrived: np.ndarray, doubts: Doubts) -> Agreement:
 
 
 def compared(agreement: Agreement, judged: Any, other: Any) -> Agreement:
-    """Return ``agreement``, that of the outcome ``judged``, without the results that differ from those of ``other``,
-    the outcome of another layer for the same messages."""
+    """Return ``agreement`` of the outcome ``judged``, reduced to the results that are confirmed by ``other``, another
+    layer's outcome for the same messages."""
     took = [(o.arrived_ps - o.began_ps).astype(np.float64) for o in (judged, other)]
     counts = (took[0] > 0) & (took[1] > 0)
     if not counts.any():

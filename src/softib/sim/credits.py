@@ -1,5 +1,5 @@
-"""Limits that credits set: the maximum rate of a virtual lane whose receive buffer fills before the first credit
-returns (IBA chapter 7, flow control)."""
+"""Limits due to credits: the maximum rate of a virtual lane whose receive buffer fills before the first credit returns
+(IBA chapter 7, flow control)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def vl_blocks(blocks: np.ndarray, operational: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Credits:
-    """Limits by sending port (float64[ports]).
+    """Credit limits of each sending port (float64[ports]).
 
     * ``gbps``: maximum rate of one VL of the link (inf: credits do not limit it).
     * ``octets``: receive buffer of a VL at the other end.
@@ -100,9 +100,9 @@ def credits_of(plane: Plane) -> Credits:
 
 
 def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
-    """Return by how much a message that starts with all credits ends before a message at the long-run rate of the
-    credits (ps, int64 by message). It sends one buffer of bytes at the link's rate, and each following buffer a round
-    trip later. ``octets``: the message's bytes on the wire."""
+    """Return how much earlier a message ends if it starts with all credits, compared with one that always sends at the
+    credits' long-run rate (ps, int64 by message). Such a message sends one buffer of bytes at the link's rate, and each
+    following buffer a round trip later. ``octets``: the message's bytes on the wire."""
     rows = laid.port >> 4
     if not np.isfinite(plane.credits.gbps[rows]).any():
         return np.zeros(len(octets), np.int64)
@@ -122,7 +122,7 @@ def ahead_ps(plane: Plane, laid: Laid, octets: np.ndarray) -> np.ndarray:
 
 
 def credit_note(plane: Plane, laid: Laid) -> tuple[str, ...]:
-    """Return a note if links on the paths ``laid`` are longer than the reach of their credits."""
+    """Return a note if links on the paths ``laid`` are longer than their credits can keep full."""
     used = np.unique(laid.port[laid.channel]) >> 4
     ports = np.unique(used[np.isfinite(plane.credits.gbps[used])])
     if not len(ports):

@@ -1,9 +1,9 @@
 """The LogGOPS layer: ranks with processor overheads, adapters that handle one message at a time in
 each direction, and a fabric without congestion. L and G of each pair of hosts come from its path in
 the fabric's forwarding tables (:mod:`softib.sim.timing`), so a single message takes as long as in
-the fluid layer. The adapter's time for a message's bytes stands for g and O. Links between switches are
-never the limit, because the model has no congestion (Alexandrov et al., "LogGP", 1995; Hoefler,
-Schneider, Lumsdaine, "LogGOPSim", 2010).
+the fluid layer. The adapter's time for a message's bytes takes the place of g and O. Links between switches are never
+the limit, because the model has no congestion (Alexandrov et al., "LogGP", 1995; Hoefler, Schneider, Lumsdaine,
+"LogGOPSim", 2010).
 """
 
 from __future__ import annotations

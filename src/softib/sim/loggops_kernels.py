@@ -7,13 +7,12 @@ from softib.jit.rows import Array, Rows, i8
 SEND, RECV, COMPUTE = range(3)
 
 Program = table("LoggopsProgram", "rank kind size compute processor receive first to left ready ended pair")
-"""Columns by operation: rank, kind, bytes, ps of a computation, row of the processor.
+"""Columns by operation: rank, kind, size in bytes, duration of a computation in ps, row of the processor.
 
 * ``receive``: for a send its receive, for a receive its send (-1: none).
 * ``to``: the operations ``to[first[i]:first[i + 1]]`` wait for i.
 * ``left``: number of operations that each waits for (a receive also waits for its message).
-* ``ready``: ps when the last of them was done.
-* ``ended``: ps (-1: not yet).
+* ``ready``: time when the last of them was done (ps). * ``ended``: time of its end (ps; -1: not yet).
 * ``pair``: for a send, the row of :data:`Pairs`.
 """
 
@@ -42,7 +41,7 @@ Busy = table(
 )
 """Times (ps) until which each resource is busy. ``processor``: by rank. By host, for the adapter: ``sends`` and
 ``receives`` for all messages, ``short_sends`` and ``short_receives`` for messages of a single packet; ``carried``:
-total ps that the adapter has received so far. By queue pair: its sender, the path of its last message, and its
+total ps that the adapter has received so far. By queue pair: rank of its sender, path of its last message, rank of its
 receiver."""
 
 ENVELOPE = 30
@@ -76,8 +75,8 @@ def groups(a, b, c, slots, representative, group):
 
 @kernel
 def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, met):
-    """Match the k-th send with the k-th receive of the same source, target and tag: ``met[i]`` becomes the match of row
-    i (-1: none). ``slots`` as in :func:`groups`; ``head`` (by group), ``tail`` and ``next_of`` (by row) are scratch
+    """Match the k-th send with the k-th receive of the same source, target and tag: ``met[i]`` is set to the match of
+    row i (-1: none). ``slots`` as in :func:`groups`; ``head`` (by group), ``tail`` and ``next_of`` (by row) are scratch
     arrays."""
     n, mask = 0, len(slots) - 1
     for i in range(len(kind)):
@@ -119,8 +118,8 @@ def match(kind, rank, peer, tag, slots, representative, head, tail, next_of, met
 
 @kernel
 def turned(needs, value, begin, to):
-    """Reverse a CSR list: ``to[begin[i]:begin[i + 1]]`` are the ``value`` of all entries of
-    ``needs`` that equal i, in their order. ``begin`` starts as zeros and has two more elements than i has values."""
+    """Reverse a CSR list: ``to[begin[i]:begin[i + 1]]`` gets the ``value`` of each entry of ``needs`` that equals i, in
+    order. ``begin`` starts as zeros and has two more elements than i has values."""
     n = len(begin) - 2
     for e in range(len(needs)):
         begin[needs[e] + 2] += 1
@@ -229,7 +228,7 @@ def inject(program, pairs, costs, queue, busy, i, now):
     if program.size[i] <= pairs.mtu[k]:
         began = max(now, busy.short_sends[host])
         busy.short_sends[host] = began + took
-    if program.size[i] <= costs.eager[0]:  # the others are READs of the receiver's queue pair
+    if program.size[i] <= costs.eager[0]:  # larger messages are READs of the receiver's queue pair
         began = max(began, busy.pair_sends[k])
         busy.pair_sends[k] = began + wire
     if began > now:
@@ -240,8 +239,8 @@ def inject(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def leaves(program, pairs, costs, queue, busy, i, now):
-    """Handle the departure of message i's first byte. ``ready`` then becomes the time of arrival (or the later time
-    when the receiver has received earlier messages) minus the present ``carried``."""
+    """Handle the departure of message i's first byte. Set ``ready`` to the time of arrival (or, if later, the time when
+    the receiver has received earlier messages) minus the present ``carried``."""
     k = program.pair[i]
     host, comes = pairs.host_to[k], now + other_ps(pairs, k, program.size[i])
     program.ready[i] = max(comes, busy.receives[host]) - busy.carried[host]
@@ -254,7 +253,7 @@ def leaves(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def run(program, pairs, costs, queue, busy):
-    """Run until no event is left; return how many operations have ended, and when the last one did."""
+    """Run until no event is left; return the number of operations that have ended, and the time of the last end."""
     n, done, last = len(program.rank), 0, 0
     for i in range(n):
         if program.left[i] == 0:
@@ -315,10 +314,9 @@ def send(program, pairs, costs, queue, busy, i, now):
 
 @kernel
 def received(program, busy, host, i, now, took):
-    """Return when the adapter of ``host`` has received message i, whose last byte arrives ``now``
-    and which needs the link for ``took``. The link is never idle while data arrives. So the message
-    is complete when the link has carried all bytes since the message's first one, and at the latest
-    ``took`` after all bytes before its last one."""
+    """Return when the adapter of ``host`` has received message i. Its last byte arrives at ``now``, and it needs the
+    link for ``took``. The link is never idle while data arrives. So the message is complete when the link has carried
+    all bytes since the message's first one, and at the latest ``took`` after all bytes before its last one."""
     busy.carried[host] += took
     there = max(now, min(program.ready[i] + busy.carried[host], max(busy.receives[host], now - took) + took))
     busy.receives[host] = max(busy.receives[host], there)

@@ -1,5 +1,5 @@
-"""Traffic as columns of messages, for every layer. A workload creates one :class:`Messages`; the
-static, the fluid and the packet layer use it directly.
+"""Traffic as columns of messages. A workload creates one :class:`Messages`, which the static, fluid and packet layers
+use directly.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ ATOMIC_OCTETS = 8
 
 
 class Opcode(IntEnum):
-    """Operation of a work request (IBA chapter 10). COMPUTE is not a work request: the program computes. The last
-    packet of a WRITE_WITH_IMM takes a receive, but the first packet of a SEND."""
+    """Operation of a work request (IBA chapter 10). COMPUTE is not a work request: the program computes. In a
+    WRITE_WITH_IMM the last packet takes a receive; in a SEND the first packet does."""
 
     WRITE, SEND, READ, ATOMIC, COMPUTE, WRITE_WITH_IMM = range(6)
 
@@ -80,7 +80,7 @@ class Messages:
     :func:`softib.fabric.end_ports.end_ports` (CA ports ascending by LID, then port 0 of switches).
 
     * ``size`` int64: bytes of payload (of a READ: of its response).
-    * ``start_ps`` int64: earliest begin.
+    * ``start_ps`` int64: earliest start.
     * ``qp`` int32: messages with one ``qp`` share a queue pair of ``src`` and are sent in the order of their rows.
       All of them have the same ``dst`` (UD: any).
     * ``opcode`` (:class:`Opcode`) and ``transport`` (:class:`Transport`) uint8.
@@ -94,8 +94,8 @@ class Messages:
       ``receives`` and ``repost_ps`` in the first message of a queue pair apply to the queue pair.
     * ``group`` int32: 0, or n: the datagram goes to all members of ``groups[n - 1]`` except its sender;
       ``dst`` is any of them.
-    * ``reduces`` uint8: 1 if a switch sums arriving messages. A message that waits for arrivals then carries the sum of
-      their ``value`` (int64) and its own ``value``.
+    * ``reduces`` uint8: 1 if a switch sums arriving messages. A message that waits for arriving messages then carries
+    *   the sum of their ``value`` (int64) and its own.
     * ``requests`` int64[k, 2]: for each request, the row of the message that starts it and the row of the message
       whose arrival ends it.
     * ``reductions``: all-reduces not yet converted to messages over the trees of a fabric.
@@ -138,12 +138,12 @@ class Messages:
 
     @property
     def computes(self) -> np.ndarray:
-        """Return which rows are computations (bool)."""
+        """Return a mask of the rows that are computations (bool)."""
         return np.asarray(self.opcode == Opcode.COMPUTE)
 
     @property
     def wait_ps(self) -> np.ndarray:
-        """Return how long each row waits after its last dependency before it starts (ps)."""
+        """Return the delay of each row from its last dependency to its start (ps)."""
         return np.where(self.computes, 0, self.delay_ps)
 
     def check(self, ends: int) -> None:
@@ -183,7 +183,7 @@ class Messages:
         self._check_needs()
 
     def only(self, keep: np.ndarray) -> Messages:
-        """Return the messages in the mask ``keep``, without dependencies on others."""
+        """Return the messages in the mask ``keep``, without their dependencies on other messages."""
         row = np.cumsum(keep) - 1
         owner = np.repeat(np.arange(len(self)), np.diff(self.first))
         stays = keep[owner] & keep[self.needs] if len(owner) else np.zeros(0, bool)
@@ -322,7 +322,7 @@ REQUEST_OCTETS = 24
 def without_reads(m: Messages) -> Messages:
     """Return ``m`` with each READ split in two: a request of the reader, in a new row after all
     others, and the data as a message from the other side, in the READ's row. Messages that wait for
-    the READ wait for its data. Data and requests of a queue pair use separate connections."""
+    the READ wait for its data. The data and the requests of a queue pair then use separate queue pairs."""
     reads = np.flatnonzero(m.opcode == Opcode.READ)
     if not len(reads):
         return m

@@ -148,7 +148,7 @@ class Outcome:
 
     @property
     def done(self) -> bool:
-        """Return whether every message completed."""
+        """Return whether every message has completed."""
         return bool((self.completed_ps >= 0).all())
 
     def gbps(self, size: np.ndarray) -> np.ndarray:

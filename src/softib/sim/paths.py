@@ -69,7 +69,7 @@ class Laid:
 
     @property
     def channels(self) -> int:
-        """Return the number of channels on any path."""
+        """Return the number of channels that at least one path uses."""
         return len(self.port)
 
 
@@ -96,8 +96,8 @@ class Plane:
 
     ``path_sl`` uint8[ends, ends] by rows of :func:`~softib.fabric.end_ports.end_ports`: the SLs of a
     manager's path records (None: 0). ``aggregates``: aggregation nodes reduce, so the links to them
-    are inside their switches. ``hosts``: values of the adapters' profile to override. Creating a Plane
-    is the expensive part of a short run; layers accept it instead of the fabric.
+    are inside their switches. ``hosts``: values of the adapters' profile to override. Creating a Plane is the most
+    expensive part of a short run, so layers also accept a Plane instead of the fabric.
     """
 
     def __init__(
@@ -145,8 +145,8 @@ class Plane:
 
     def links_of(self, port: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return ``(link, gbps)``: the link of each channel ``port`` (16 × port + VL), and the rate of
-        each link. The VLs of a port share its link. If credits limit them so much that the link carries all of them,
-        each VL counts as a separate link."""
+        each link. The VLs of a port share its link. If credits limit the VLs to so low a rate that the link can carry
+        all of them, each VL counts as a separate link."""
         rows = port >> 4
         vls, vl_gbps = np.bincount(rows, minlength=len(self.gbps)), self.credits.gbps[rows]
         apart = vl_gbps * vls[rows] <= self.link_gbps[rows]
@@ -209,8 +209,8 @@ class Plane:
 
     @cached_property
     def hop_ps(self) -> np.ndarray:
-        """Return the delay of the link that leaves each port, and of the switch at its other end,
-        which depends on the link's speed (int64[ports])."""
+        """Return the sum of two delays for each port: that of its cable, and that of the switch at the other end, which
+        depends on the link's speed (int64[ports])."""
         f = self.fabric
         to_switch = (f.switch_of_node[f.port_node[np.maximum(f.port_peer, 0)]] >= 0) & (f.port_peer >= 0)
         to_switch[self.inside] = False
@@ -284,7 +284,7 @@ class Plane:
             * 500
         )
         half = np.asarray(halves[self.speed_codes[self.ends]])
-        if len(self.inside):  # no adapter, only the time to reduce a packet
+        if len(self.inside):  # an aggregation node has no adapter, only the time to reduce a packet
             half = np.where(np.isin(self.ends, self.inside), max(self.profile.reduce_ns, 1) * 1000, half)
         return half
 

@@ -1,6 +1,6 @@
-"""The static layer: the load of every link under a traffic pattern, and results that follow from loads without
-simulating time. It is the fastest of the three layers. It has no queues and no time: all flows of a pattern are active
-at once, and share each channel equally. Its rates are upper bounds, which packets and credits can only lower.
+"""The static layer: the load of every link under a traffic pattern, and results that follow from the loads. It is the
+fastest of the three layers, and models neither queues nor time: all flows of a pattern are active at once, and share
+each channel equally. Its rates are upper bounds, which packets and credits can only lower.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _limit(network: Network, part: np.ndarray) -> float:
     at_least = hosts_at_rate * (hosts_at_rate.sum(axis=0) - hosts_at_rate) * flows_per_pair
     crossing = at_least - np.concatenate([at_least[:, 1:], np.zeros((parts, 1))], axis=1)
     carried = 0.0
-    for k, rate in enumerate(rates):  # the slowest first: they fill their links with the fewest Gb/s
+    for k, rate in enumerate(rates):  # the slowest first, because they fill their links with the fewest Gb/s
         taken = np.minimum(crossing[:, k] * rate, room)
         room -= taken
         carried += float(taken.sum() / rate)
@@ -134,12 +134,12 @@ class Bisection:
 
     @property
     def relative(self) -> float:
-        """Mean over the samples."""
+        """Return the mean over the samples."""
         return float(self.samples.mean()) if len(self.samples) else 0.0
 
     @property
     def spread(self) -> float:
-        """Standard deviation of the samples."""
+        """Return the standard deviation of the samples."""
         return float(self.samples.std()) if len(self.samples) else 0.0
 
 
@@ -207,7 +207,7 @@ def all_shifts(network: Network, order: Any = None, shifts: Any = None, rates: b
 
 
 def all_to_all(network: Network) -> Loads:
-    """Return the flows on each channel when every host sends to every other (int64)."""
+    """Return the number of flows on each channel when every host sends to every other (int64)."""
     from softib.sim.static_kernels import all_to_all_loads
 
     n, links = network.n_hosts, network.n_links
@@ -220,7 +220,7 @@ def all_to_all(network: Network) -> Loads:
 
 
 def _sent(network: Network) -> np.ndarray:
-    """Return the flows that each host can send in an all-to-all with missing paths (int64[hosts])."""
+    """Return the number of flows that each host can send in an all-to-all with missing paths (int64[hosts])."""
     sent = np.zeros(network.n_hosts, np.int64)
     every = np.arange(network.n_hosts)
     for at in np.unique(network.host_switch):

@@ -16,7 +16,7 @@ from softib.sim.loggops_kernels import drop_first, push
 
 Delays = table("Delays", "start think request sends forth answer")
 """Times in ps by message. ``start``: earliest start; ``think``: delay after its dependencies; ``request``: from its
-begin until its data leaves; ``sends``: from then until its last byte has left (-1: it has no path); ``forth``: from
+start until its data leaves; ``sends``: from then until its last byte has left (-1: it has no path); ``forth``: from
 then until that byte arrives; ``answer``: from then until the sender's completion."""
 
 Waits = table("StaticWaits", "first to left ready")
@@ -32,9 +32,9 @@ same for messages of a ``single`` packet. ``processor``: the processor of a comp
 
 @kernel
 def occupy(i, leaves, shared):
-    """Put message i on its links from ``leaves`` on, after their earlier messages; return when
-    the last of them has carried it. A message of a single packet waits only for others of a single
-    packet, since queue pairs send their packets in turn."""
+    """Occupy the links of message i from ``leaves`` on, after their earlier messages; return when the last link has
+    carried the message. A message of a single packet waits only for others of a single packet, since queue pairs send
+    their packets in turn."""
     end = float(leaves)
     for e in range(shared.first[i], shared.first[i + 1]):
         c = shared.link[shared.channel[e]]
@@ -121,8 +121,7 @@ def walk(net, source_switch, dlid, last, first):
 
 @kernel
 def add_flows(net, src, dst, weight, loads, paths):
-    """Add ``weight[i % len(weight)]`` of flow i to ``loads`` along its path; returns how many flows
-    have no path.
+    """Add ``weight[i % len(weight)]`` of flow i to ``loads`` along its path; return the number of flows without a path.
 
     ``paths``: :data:`Paths` out, or empty.
     """
@@ -238,7 +237,7 @@ def all_to_all_loads(net, hosts_at, hosts_of_at, loads):
 
 @kernel
 def step_of(first, to, left, step, ready):
-    """Write the length of the longest chain of dependencies before each message to ``step``. The messages
+    """For each message, write the length of its longest chain of dependencies to ``step``. The messages
     ``to[first[i]:first[i + 1]]`` wait for i; ``left[i]`` is the number of dependencies of i, and is counted down to 0.
     Returns the number of messages that are not in a cycle and do not depend on one."""
     n = 0
@@ -263,7 +262,7 @@ def step_of(first, to, left, step, ready):
 @kernel
 def busiest_share(first, channel, link, order, bounds, octets, ps_per_byte, loads, took):
     """Set ``took[i]`` to the time in ps that the busiest link of message i's path needs for the ``octets`` of all
-    messages of its step, if that is more than its present value. Messages of step k are ``order[bounds[k]:bounds[k +
+    messages of its step, unless ``took[i]`` is already larger. Messages of step k are ``order[bounds[k]:bounds[k +
     1]]``; ``loads`` must be zeros by link, and is reset to zeros."""
     for k in range(len(bounds) - 1):
         for r in range(bounds[k], bounds[k + 1]):

@@ -70,7 +70,7 @@ def run(fabric: Fabric | Plane, messages: Messages, *, path_sl: np.ndarray | Non
 
 def _judge(plane: Plane, m: Messages, outcome: Outcome) -> None:
     """Set ``outcome.agreement`` with the fluid layer. A result agrees with the packet layer if the fluid layer's result
-    does, and confirms it."""
+    agrees with both."""
     from softib.sim import fluid
 
     if len(m) > MOST_JUDGED:
@@ -170,5 +170,5 @@ def _clock(
 
 
 def _octets(m: Messages, laid: Laid, able: np.ndarray) -> np.ndarray:
-    """Return the bytes that each message puts on every link of its path (float64); 0 if it has no path."""
+    """Return the number of bytes that each message sends over every link of its path (float64); 0 if it has no path."""
     return np.where(able, wire_octets(m, packets_of(m, laid.mtu)), 0.0)

@@ -168,17 +168,17 @@ class Network:
 
     @property
     def n_links(self) -> int:
-        """Directed switch-to-switch channels."""
+        """Return the number of directed switch-to-switch channels."""
         return len(self.graph.peer)
 
     @property
     def n_hosts(self) -> int:
-        """Hosts (CA ports)."""
+        """Return the number of hosts (CA ports)."""
         return len(self.hosts)
 
     @property
     def n_channels(self) -> int:
-        """All directed channels."""
+        """Return the number of all directed channels."""
         return len(self.rate)
 
     @cached_property

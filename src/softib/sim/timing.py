@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Timing", "profile_of", "timing_of"]
 
 HEADER = 42
-"""Bytes that a packet has in addition to its payload when it is fetched from or written to memory: LRH, BTH, RETH,
-ICRC, VCRC."""
+"""Bytes of a packet in addition to its payload while it is fetched from or written to memory: LRH, BTH, RETH, ICRC,
+VCRC."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,12 @@ class Timing:
     * ``request_ps``: from its start until a READ's data begins to leave (0 for all others).
     * ``forth_ps``: from the departure of its last byte at the link's rate to the arrival in memory, the sum of all
       delays except queues.
-    * ``answer_ps``: from the arrival until the sender's completion (negative if that is earlier).
+    * ``answer_ps``: from the arrival until the sender's completion (negative if the completion is earlier).
     * ``ramp_ps``: the part of ``forth_ps`` by which packets are slower than the link until the adapter fetches at its
       full rate.
     * ``memory_ps``: the part of ``forth_ps`` for the last packet into memory.
-    * ``behind_ps``: ``memory_ps`` of a last packet that follows another packet, at the full rate.
+    * ``behind_ps``: the same as ``memory_ps`` if the last packet follows another packet, and so is written at the full
+    *   rate.
     * ``lead_ps``: from its start until its first byte, or a READ's request, leaves the adapter.
     * ``ramped`` bool: the message ends before the ramp does.
     """

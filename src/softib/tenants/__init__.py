@@ -1,3 +1,3 @@
-"""Partitions as a service: tenants, their partitions and the partitions' members are stored in SQLite, and programmed
-into the ports of a subnet through its subnet manager.
+"""Partitions as a service: stores tenants, their partitions and the members of partitions in SQLite, and programs the
+partitions into the ports of a subnet through its subnet manager.
 """

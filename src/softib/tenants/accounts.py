@@ -32,7 +32,7 @@ COST = {"n": 1 << 14, "r": 8, "p": 1}
 @dataclass(frozen=True)
 class Account:
     """An account. ``tenant``: the tenant to which an account of role ``tenant`` belongs. ``secret``: digest of the
-    password with which the client signed in.
+    password that the client signed in with.
     """
 
     name: str
@@ -91,8 +91,8 @@ class Accounts:
             self._right.clear()
 
     def remove(self, name: str) -> None:
-        """Remove an account and its tokens. In the log of its changes, ``:former`` is appended to its name, because a
-        new account may get the same name. Raises :class:`NotThere`.
+        """Remove an account and its tokens. In the log of changes, ``:former`` is appended to the name of the account,
+        because a new account may get the same name. Raises :class:`NotThere`.
         """
         with self._lock, self.store.transaction():
             if not self.store.db.execute("DELETE FROM account WHERE name = ?", (name,)).rowcount:
@@ -103,14 +103,14 @@ class Accounts:
 
     def _leave(self, name: str) -> None:
         """Rename the owner of the account's changes and request IDs, so that a later account with this name does not
-        own them. (Names have no colon.)
+        own them. No account can have the new name, because names contain no colon.
         """
         former = f"{name}:former"
         self.store.db.execute("UPDATE revision SET owner = NULL, actor = ? WHERE actor = ?", (former, name))
 
     def by_password(self, name: str, password: str) -> Account | None:
         """Return the account if the password is right, otherwise None."""
-        with self._checking:  # one at a time: simultaneous clients of an account need one scrypt
+        with self._checking:  # one at a time, so that simultaneous clients of an account need only one scrypt
             if (account := self.remembered(name, password)) is not None:
                 return account
             row = self._find(f"{ACCOUNT} WHERE name = ?", name)

@@ -1,4 +1,4 @@
-"""Sends a single request to the subnet administrator, as any host may do (IBA 15.2)."""
+"""Sends a single request to the subnet administrator; any host may send one (IBA 15.2)."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def ask_administration(
     method: SaMethod = SaMethod.GET,
     patience_s: float = 1.0,
 ) -> SaAnswer:
-    """Send ``record`` with a ComponentMask of ``fields`` to the subnet administrator at ``lid``. Wait ``patience_s``
-    for an answer."""
+    """Send ``record`` to the subnet administrator at ``lid``, with the bits of ``fields`` set in the ComponentMask.
+    Wait at most ``patience_s`` for an answer, and return it."""
     request = sa_gets(int(record.attr or 0), np.array([lid], np.uint16))
     head = request.mad[0, : SaHeader.size]
     SaHeader.method.set(head, int(method))

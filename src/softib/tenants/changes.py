@@ -64,7 +64,7 @@ class Forbidden(InputError):
 
 @dataclass(frozen=True)
 class Options:
-    """Attributes of the partition in a request; None keeps the present value, or the default of a new partition."""
+    """Attributes of the partition in a request. None keeps the present value; a new partition gets the default."""
 
     name: str | None = None
     tenant: str | None = None
@@ -76,8 +76,8 @@ class Options:
 Room = Callable[[int], int]
 """GUID → number of P_Keys for which the port's tables have room, 0 if unknown."""
 Occupied = Callable[[int, Collection[int]], str]
-"""(P_Key without a partition, GUIDs of the members of its next partition) → a port that is not one of these members and
-may still have the P_Key, "" if there is none.
+"""(P_Key without a partition, GUIDs of the members of the partition that will get it) → a port that may still have the
+P_Key and is not one of these members; "" if there is no such port.
 """
 
 
@@ -141,8 +141,8 @@ def create(draft: Draft, pkey: int, options: Options) -> str:
 
 
 def allot(draft: Draft, options: Options, now_s: float, occupied: Occupied, first: int = 1) -> int:
-    """Create an empty partition with the next free P_Key from ``first`` on, and return the P_Key. P_Keys in quarantine,
-    and P_Keys that may still be in a port's table, are not free.
+    """Create an empty partition with the next free P_Key from ``first`` on, and return the P_Key. A P_Key is not free
+    while it is in quarantine or may still be in a port's table.
     """
     for pkey in (*range(first, DEFAULT_BASE), *range(1, first)):
         if draft.partition(pkey) is None and draft.quarantined_until(pkey) <= now_s and not occupied(pkey, ()):
@@ -179,7 +179,7 @@ def set_qos(draft: Draft, pkey: int, qos: Qos) -> str:
 
 
 def set_everyone(draft: Draft, membership: str) -> str:
-    """Set the membership (full or limited) in the default partition of all ports that it does not name."""
+    """Set the membership (full or limited) of all ports that the default partition does not name."""
     if membership not in ("full", "limited"):
         raise InputError(f"membership {membership[:24]!r} is not valid; use full or limited")
     draft.put(replace(_existing(draft, DEFAULT_BASE), everyone=membership))
@@ -187,8 +187,8 @@ def set_everyone(draft: Draft, membership: str) -> str:
 
 
 def put_isolated(draft: Draft, ports: Mapping[str, IsolatedPort | None], text: str) -> str:
-    """Record that ports are isolated, or (value None) in use again. ``ports``: by the name that the client used.
-    ``text``: line for the log.
+    """Record ports as isolated, or (value None) as in use again. ``ports``: name that the client used → port. ``text``:
+    line for the log.
     """
     draft.isolated |= ports
     return text

@@ -41,8 +41,8 @@ class Drift:
         return self.guid, self.missing, self.extra
 
     def follows(self, managers: Set[int]) -> bool:
-        """Return whether the difference comes from a change of the master: only the port of the master is always a full
-        member of the default partition. ``managers``: ports of the former and present masters.
+        """Return whether a change of the master explains the difference, because only the port of the master is always
+        a full member of the default partition. ``managers``: ports of the former and present masters.
         """
         keys = {*self.missing, *self.extra}
         return self.guid in managers and all(key & DEFAULT_BASE == DEFAULT_BASE for key in keys)
@@ -56,8 +56,8 @@ class Drift:
 
 
 class Drifts:
-    """All differences. ``kept``: the newest is last. This list is replaced and never modified, so other threads may
-    read it.
+    """All differences, present and ended. ``kept``: list of them, the newest last. The list is replaced and never
+    modified, so other threads may read it.
     """
 
     def __init__(self, clock: Callable[[], float], earlier: Sequence[Drift] = ()):
@@ -66,8 +66,8 @@ class Drifts:
         self.kept: list[Drift] = list(earlier)
 
     def enter(self, drifts: list[Drift], rival: bool) -> None:
-        """Keep and log the new differences. A difference that is already present is ignored, because it is read every
-        minute.
+        """Store and log the new differences. A difference that is already present is ignored, because all tables are
+        read every minute.
         """
         present = {d.difference for d in self.kept if d.ended_s is None}
         new = [replace(d, rival=rival) for d in drifts if d.difference not in present]

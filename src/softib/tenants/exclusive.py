@@ -20,8 +20,8 @@ MOST = 4096
 
 def lock(path: Path, what: str, folder: Path) -> ExitStack:
     """Lock the file ``path`` and return the lock. The file names this process and its ``folder``, and is removed when
-    the lock is closed. Raises :class:`InputError` if another process holds the lock; the message has ``what`` that
-    process serves, its process ID and its folder.
+    the lock is closed. Raises :class:`InputError` if another process holds the lock; the message contains ``what`` (the
+    object that the other process serves), its process ID and its folder.
     """
     while True:
         held = ExitStack()
@@ -50,8 +50,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def lock_subnet(name: str, folder: Path) -> ExitStack:
-    """Lock the subnet ``name`` for a service whose database is in ``folder``, and return the lock, because two services
-    would undo each other's changes. It detects only services of this user on this machine.
+    """Lock the subnet ``name`` for a service whose database is in ``folder``, and return the lock. Two services would
+    undo each other's changes. The lock detects only services of this user on this machine.
     """
     place = services_path()
     try:

@@ -36,12 +36,12 @@ class Finding:
 
 
 class FindingLog:
-    """A log of findings that have no times of their own. A finding lasts from the first check that reports it to the
-    first check that does not. Any thread may use the log.
+    """A log that adds times to findings. A finding lasts from the first check that reports it to the first check that
+    does not. Any thread may use the log.
     """
 
     def __init__(self, clock: Callable[[], float], earlier: Iterable[Finding] = ()):
-        """``earlier``: findings of an earlier process; the first check continues or ends the present ones."""
+        """``earlier``: findings of an earlier process. The first check continues or ends those that had not ended."""
         self._clock = clock
         self._present: dict[tuple[str, str, int], Finding] = {}
         self._ended: list[Finding] = []
@@ -55,8 +55,8 @@ class FindingLog:
             counts[one.kind, one.where] += 1
 
     def look(self, findings: Iterable[Finding], kinds: Collection[str]) -> None:
-        """Enter the result of a check: all present findings of these ``kinds``. A finding with the same kind and place
-        as an earlier one continues it, with the new text.
+        """Enter the result of a check: all present findings of these ``kinds``. If a finding has the same kind and
+        place as an earlier one, the earlier one continues with the new text.
         """
         counts, present, now_s = Counter[tuple[str, str]](), dict[tuple[str, str, int], Finding](), self._clock()
         with self._lock:
@@ -152,8 +152,8 @@ def _default(state: State, view: SubnetView) -> list[Finding]:
 
 
 def _assigned(state: State, view: SubnetView) -> list[Finding]:
-    """Return findings about tenants to which the present subnet manager's port is assigned: the manager was on another
-    port at that time.
+    """Return findings about tenants to which the present subnet manager's port is assigned. The assignment was possible
+    because the manager was on another port at that time.
     """
     text = guid_text(view.manager)
     port = view.ports.get(view.manager)
@@ -171,7 +171,7 @@ def _assigned(state: State, view: SubnetView) -> list[Finding]:
 
 
 def _unchecked(state: State, view: SubnetView) -> list[Finding]:
-    """Return findings about members whose switch port does not check P_Keys: root on such a host can enter any
+    """Return findings about members whose switch port does not check P_Keys, so that root on their hosts can enter any
     partition.
     """
     guids = sorted(guid for guid in view.unchecked if state.memberships(guid) - {DEFAULT_BASE})
@@ -219,8 +219,8 @@ def _index0(state: State, view: SubnetView) -> list[Finding]:
 
 
 def _qos(state: State, view: SubnetView) -> list[Finding]:
-    """Return findings about partitions whose MTU or rate a member's port does not support, so that no path or group can
-    have it.
+    """Return findings about partitions whose MTU or rate a member's port does not support, so that no path or multicast
+    group can have this MTU or rate.
     """
     out = []
     for partition in list(state.partitions.values()):

@@ -1,5 +1,6 @@
-"""Reads how a subnet is protected, using only Gets: answers of ports to requests without and with the M_Key, P_Key
-tables at both ends of each host's cable, the subnet managers, and which requesters the subnet administration trusts.
+"""Reads the protection of a subnet, using only Gets: the answers of ports to requests without and with the M_Key, the
+P_Key tables at both ends of each host's cable, the subnet managers, and the requesters that the subnet administration
+trusts.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _managers(reader: SubnetReader, evidence: Evidence) -> None:
 
 
 def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evidence: Evidence) -> None:
-    """Request records from the subnet administration that only trusted requesters may see (IBA 15.4.1)."""
+    """Request records that only trusted requesters may see (IBA 15.4.1) from the subnet administration."""
     db = reader.subnet.db
     lids = PortInfo.lid.get(db.port_info[rows])
     master = int(PortInfo.master_sm_lid.get(db.port_info[db.sm_port]))
@@ -163,8 +164,8 @@ def _administration(wire: MadWire, reader: SubnetReader, rows: np.ndarray, evide
 
 
 def _services(wire: MadWire, master: int, db: Database, rows: np.ndarray, evidence: Evidence) -> None:
-    """Read the services that the subnet administration returns to this host. One Get is enough if it matches at most
-    one service; if it matches several (IBA 15.4.4), there is one Get for each port.
+    """Read the services that the subnet administration returns to this host. One Get is enough if at most one service
+    matches it. If several match (IBA 15.4.4), send one Get for each port.
     """
     ask = lambda fields: ask_administration(wire, master, ServiceRecord, fields)
     answers = [ask({})]

@@ -29,7 +29,7 @@ __all__ = ["LISTENS", "Intruder", "IntruderWatch"]
 
 LOG = logging.getLogger("softib.tenants")
 LISTENS = {**ASKS, int(MgmtClass.SUBN_ADM): 1 << SaMethod.REPORT}
-"""Management classes that the wire receives, with the unsolicited methods of each."""
+"""Management classes whose MADs the connection receives, with the unsolicited methods of each class."""
 BAD_PKEY, BAD_QKEY, BAD_SWITCH_PKEY = 257, 258, 259
 SECURITY, EVERY, EVERY_TYPE = 2, 0xFFFF, 0xFFFFFF
 RESUBSCRIBE_S = 60.0
@@ -64,8 +64,8 @@ class Intruder:
 
 
 class IntruderWatch:
-    """Monitors refused packets in a thread. ``open_wire`` opens a wire for the classes :data:`LISTENS`, and returns the
-    wire and the function that closes it.
+    """Monitors refused packets in a thread. ``open_wire`` opens a connection to the subnet for the classes
+    :data:`LISTENS`, and returns it and the function that closes it.
     """
 
     def __init__(self, open_wire: Callable[[], tuple[MadWire, Callable[[], None]]], clock: Callable[[], float]):

@@ -1,5 +1,5 @@
-"""Findings about refused packets: one for each sender, target and key, which lasts from the first report until an hour
-after the last. They are stored in the database, so they outlive the service.
+"""Findings about refused packets: one for each sender, target and key. A finding lasts from the first report until an
+hour after the last. Findings are stored in the database, so that a restart of the service does not lose them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from softib.tenants.store import Store, Unavailable
 __all__ = ["SHOWN_S", "Intrusion", "Intrusions"]
 
 SHOWN_S = 3600.0
-"""Time after the last report of refused packets after which their finding ends."""
+"""Time from the last report of refused packets to the end of their finding."""
 KEPT = 1000
 """Maximum number of findings; the newest are kept. A sender that tries every key causes 65,536."""
 Key = tuple[int, int, int, int, int]
@@ -23,8 +23,8 @@ Key = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True)
 class Intrusion:
-    """A finding. ``where``: PortGUID of the sender, "" if unknown. ``count``: number of reports between ``begun_s`` and
-    ``last_s``.
+    """A finding about refused packets. ``where``: PortGUID of the sender, "" if unknown. ``count``: number of reports
+    between ``begun_s`` and ``last_s``.
     """
 
     trap: int

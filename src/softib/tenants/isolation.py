@@ -1,7 +1,8 @@
 """Finds ports that can exchange packets although no partition contains both, from the P_Key tables of the whole subnet.
 
 Two ports can exchange packets if a P_Key is in both of their tables and at least one of them is a full member (IBA
-10.9.3). Common membership in the default partition does not permit it, because every port is a member.
+10.9.3). A pair that shares only the default partition is still reported if it can exchange packets, because every port
+is a member of that partition.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Meeting:
 @dataclass(frozen=True)
 class Isolation:
     """``pairs``: number of pairs that can exchange packets although no partition contains both. ``meets``: the first of
-    these pairs. ``exceptions``: pairs of a port and the subnet manager's port, if the manager's host is only in the
-    default partition. ``silent``: ports whose tables are unknown.
+    these pairs. ``exceptions``: number of pairs that are permitted because one of the ports is the subnet manager's,
+    and the manager's host is only in the default partition. ``silent``: ports whose tables are unknown.
     """
 
     pairs: int
@@ -111,7 +112,8 @@ def _allowed(guid: int, state: State, wanted: dict[int, _Holders]) -> dict[int, 
 def _rows(
     guid: int, met: set[int], base: int, held: Mapping[int, _Holders], reasons: Mapping[int, str]
 ) -> Iterable[Meeting]:
-    """Yield a meeting of ``guid`` with each port in ``met``. ``reasons``: port → reason of its pair."""
+    """Yield a :class:`Meeting` of ``guid`` with each port in ``met``. ``reasons``: port → reason why it can exchange
+    packets with ``guid``."""
     kind = lambda port: "full" if port in held[base].full else "limited"
     default = ", the default partition" if base == DEFAULT_BASE else ""
     for other in heapq.nsmallest(MOST_ROWS, met):

@@ -1,4 +1,5 @@
-"""All findings of a service, present and ended. They are stored in the database, so they outlive the service."""
+"""All findings of a service, present and ended. They are stored in the database, so that a restart of the service does
+not lose them."""
 
 from __future__ import annotations
 
@@ -29,12 +30,12 @@ __all__ = ["Ledger"]
 FINDINGS_S = 5.0
 """Minimum time between two checks of the partitions, unless a client requests one."""
 Row = tuple[str, str, str, float | None, float | None, str]
-"""Kind, place, text, begin and end of a finding; for drift, the remaining values as JSON, otherwise ""."""
+"""Kind, place, text, start time and end time of a finding; for drift, the remaining values as JSON, otherwise ""."""
 
 
 class Ledger:
-    """The findings about the partitions of ``state`` on the ports of ``view``, about other programs' changes
-    (``drifts``) and refused packets (``intrusions``). Any thread may call it.
+    """The findings about the partitions of ``state`` on the ports of ``view``, about changes by other programs
+    (``drifts``) and about refused packets (``intrusions``). Any thread may call it.
     """
 
     def __init__(
@@ -56,9 +57,9 @@ class Ledger:
         self.drifts = Drifts(clock, drifts[-KEPT_DRIFTS:])
 
     def look(self, problem: str, rest_s: float = FINDINGS_S) -> None:
-        """Enter the findings that have no times of their own: the manager's ``problem``, "" if it has none, and those
-        about partitions, at most every ``rest_s`` seconds, because the check takes long with thousands of partitions.
-        Partitions are not checked before the subnet has been read.
+        """Enter the findings whose times the :class:`FindingLog` records: the manager's ``problem`` ("" if it has
+        none), and those about partitions. Partitions are checked at most every ``rest_s`` seconds, because the check
+        takes long with thousands of partitions, and not before the subnet has been read.
         """
         self.log.look([Finding("manager", "", problem)] if problem else [], ["manager"])
         began = time.monotonic()
@@ -75,8 +76,8 @@ class Ledger:
         return [one for one in out if resolved or one.ended_s is None]
 
     def write(self) -> None:
-        """Write the changed findings to the database, except those about refused packets, which write themselves. If
-        the database is locked, the next call writes them.
+        """Write the changed findings to the database, except those about refused packets, which :class:`Intrusions`
+        writes. If the database is locked, the next call writes them.
         """
         with self._lock:
             rows = {(f.kind, f.where, f.text, f.begun_s, f.ended_s, "") for f in self.log.all()}

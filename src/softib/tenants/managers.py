@@ -1,5 +1,5 @@
 """The subnet managers that program partitions for the service: softib's manager in a running fabric, or OpenSM. Each
-reads a partitions.conf when it is asked to.
+reads a partitions.conf on request.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ class Manager(Protocol):
         entries, and still enable its check."""
 
     def keep(self, state: State) -> None:
-        """Bring the manager's file up to date."""
+        """Write the manager's file if it lacks changes."""
 
     def stated(self) -> list[Partition]:
         """Return the partitions of the manager's file before the service writes it."""
 
 
 class InternalManager:
-    """softib's manager inside the running fabric ``instance``. If a few partitions changed, it programs their ports
-    immediately; a complete file takes a sweep.
+    """softib's manager inside the running fabric ``instance``. If only a few partitions changed, it programs their
+    ports immediately; a complete file is programmed by the next sweep.
     """
 
     settles_s = 2.0

@@ -1,5 +1,5 @@
 """Monitors whether the service's manager is the master of the subnet. While another manager is the master, changes are
-stored and wait. They are not rolled back, because no port has refused them.
+stored but not programmed. They are not rolled back, because no port has refused them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["MasterWatch"]
 LOG = logging.getLogger("softib.tenants")
 LOOK_S = 5.0
 SILENT_LOOKS = 3
-"""Number of consecutive checks without an answer after which the master counts as unreachable. After fewer, it may be
+"""Number of consecutive checks without an answer after which the master counts as unreachable. Before that, it may be
 restarting or busy with a sweep.
 """
 
@@ -55,8 +55,9 @@ class MasterWatch:
         return max(0.0, self._due - time.monotonic())
 
     def look(self) -> bool:
-        """Check which port is the master's. Return whether the tables must be compared, because since the last check
-        the service's manager has become the master again, or another port's manager that reads the same file has.
+        """Check which port is the master's. Return whether the tables must be compared with the database: since the
+        last check, the service's manager has become the master again, or the master has moved to another port whose
+        manager reads the same file.
         """
         self._due = time.monotonic() + LOOK_S
         try:
@@ -81,8 +82,8 @@ class MasterWatch:
         return bool(before) or former not in (0, master)
 
     def _rival(self) -> str:
-        """Return the message that, according to the ports, another manager is the master. That manager may have ended
-        since.
+        """Return the message that the ports name another manager as the master. That manager may have ended in the
+        meantime.
         """
         master = self.view.manager
         self.other = not self.manager.is_master(master)

@@ -89,8 +89,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class CableEnd:
-    """A port at an end of a cable, as it was last read (because a device with all cables disabled does not answer).
-    ``name``: the port in UFM's notation. ``guid``: NodeGUID.
+    """A port at an end of a cable, as it was last read. It is stored because a device with all cables disabled does not
+    answer. ``name``: the port in UFM's notation. ``guid``: NodeGUID.
     """
 
     guid: int
@@ -143,8 +143,8 @@ class Qos:
 
     @property
     def group_rate(self) -> float:
-        """Return the rate of the IPoIB group in Gb/s; if no rate is set, the default of managers, for example
-        OpenSM.
+        """Return the rate of the IPoIB multicast group in Gb/s; if no rate is set, the default of OpenSM and other
+        managers.
         """
         return self.rate if self.rate != NO_RATE else next(r for r, code in RATES.items() if code == DEFAULT_RATE)
 
@@ -183,8 +183,8 @@ class Partition:
         return self.pkey | (FULL_BIT if full else 0)
 
     def key_of(self, guid: int, manager: int) -> int:
-        """Return :meth:`membership`, but with full membership of the subnet ``manager``'s port in the default
-        partition, as it is programmed.
+        """Return the P_Key programmed for ``guid``: that of :meth:`membership`, except that the port of the subnet
+        ``manager`` is always a full member of the default partition.
         """
         return FULL_BIT | DEFAULT_BASE if self.pkey == DEFAULT_BASE and guid == manager else self.membership(guid)
 
@@ -222,7 +222,7 @@ def members_of(listed: Iterable[tuple[int, Member]]) -> dict[int, Member]:
 
 
 def port_of(name: str) -> tuple[int, int] | None:
-    """Return GUID and number of a port from its UFM name, ``GUID_NUMBER``; None for other text."""
+    """Return the GUID and number of a port whose name in UFM is ``GUID_NUMBER``; None for other text."""
     guid, _, number = name.strip().rpartition("_")
     try:
         port = int(guid, 16), int(number)

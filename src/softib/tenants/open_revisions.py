@@ -1,5 +1,5 @@
-"""Durable revisions that are not programmed yet: they wait for the manager, are being programmed, or wait for ports
-that do not answer. Also the P_Keys that ports may still have because these revisions are not programmed.
+"""Durable revisions that are not programmed yet (they wait for the manager, are being programmed, or wait for ports
+that do not answer), and the P_Keys that ports may therefore still have.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class OpenRevisions:
         return set().union(*(one.guids for one in batch))
 
     def newer(self, guids: Iterable[int]) -> bool:
-        """Return whether changes of these ports wait for the manager. Then the ports' tables are judged after those
+        """Return whether changes of these ports wait for the manager. If so, the ports' tables are checked after those
         changes.
         """
         return any(one.everyone or not one.guids.isdisjoint(guids) for one in self.waiting())
@@ -87,8 +87,8 @@ class OpenRevisions:
     def superseded(self, state: State, unsure: set[int]) -> dict[int, bool]:
         """End the pending revisions that have nothing left to do. The ports for which such a revision waits never had
         the P_Keys, and either are no longer members, or a newer pending revision made them members. ``unsure``:
-        revisions whose ports may have appeared since the last search. Return ended revision → whether it added members
-        (otherwise it only removed members).
+        revisions whose ports may have appeared since the last search. Return the ended revisions, each with whether it
+        added members (otherwise it only removed members).
         """
         with self._lock:
             pending = dict(self.pending)
@@ -114,7 +114,7 @@ class OpenRevisions:
                 self.pending.pop(number, None)
         return out
 
-    # -- P_Keys that members who left may still have --
+    # -- P_Keys that former members may still have --
 
     def is_released(self, pkey: int) -> bool:
         """Return whether an operator ended the quarantine of ``pkey`` and no partition has used it since."""

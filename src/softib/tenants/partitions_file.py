@@ -29,12 +29,12 @@ from softib.tenants.model import (
 __all__ = ["PartitionsOfFile", "conf_of", "exported", "from_conf", "from_ufm", "line_of", "to_conf"]
 
 _ENDS_NAME = re.compile("[:,=;#]")
-"""Characters that end a name in OpenSM's file, in which names cannot be quoted. Control characters, and spaces at the
-start or end, are not possible either.
+"""Characters that end a name in OpenSM's file, where names cannot be quoted. A name cannot contain control characters
+or have spaces at its start or end, either.
 """
 LINE_MEMBERS = 64
-"""Maximum number of members in a line. If a line has more than 4,094 bytes, OpenSM reads the rest as another definition
-and rejects the file.
+"""Maximum number of members in a line. OpenSM reads at most 4,094 bytes of a line; it takes the rest for another
+definition and rejects the file.
 """
 HEAD = "# Written by softib; changes made here are lost. Partitions are changed through its REST interface.\n"
 
@@ -49,9 +49,9 @@ def to_conf(partitions: Iterable[Partition], whole: bool = True, manager: int = 
 
 
 def conf_of(lines: Mapping[int, str]) -> str:
-    """Return the text of the file from P_Key → line of the partition. The default partition comes first. Partitions
-    whose P_Key is at index 0 come last, in descending order of P_Keys, because OpenSM 3.3.23 puts the last of them that
-    it reads at index 0 of a port's table.
+    """Return the text of the file. ``lines``: P_Key → line of the partition. The default partition comes first.
+    Partitions whose P_Key is at index 0 come last, in descending order of P_Keys, because OpenSM 3.3.23 puts the last
+    of them that it reads at index 0 of a port's table.
     """
     at_index0 = lambda pkey: ", indx0" in lines[pkey].split(" : ")[0]
     ordered = sorted(lines.keys() - {DEFAULT_BASE}, key=lambda pkey: (1, -pkey) if at_index0(pkey) else (0, pkey))
@@ -70,15 +70,17 @@ def line_of(partition: Partition, manager: int = 0) -> str:
     flags += [f"mtu={mtu}", f"sl={sl}"]
     flags += [f"rate={rate}"] if p.qos.rate != NO_RATE else []
     members = [f"ALL={p.everyone}", "SELF=full"] if p.everyone else []
-    others = {g: m for g, m in p.members.items() if not (p.everyone and g == manager)}  # the manager's port is SELF
+    others = {
+        g: m for g, m in p.members.items() if not (p.everyone and g == manager)
+    }  # the line names the manager's port as SELF
     members += [f"{guid:#018x}={'full' if m.full else 'limited'}" for guid, m in sorted(others.items())]
     lines = [", ".join(members[i : i + LINE_MEMBERS]) for i in range(0, len(members), LINE_MEMBERS)]
     return f"{', '.join(flags)} : {f',{chr(10)}  '.join(lines)} ;\n"
 
 
 def _name(p: Partition) -> str:
-    """Return the partition's name if OpenSM can read it, otherwise a stand-in, because a client's text could end the
-    definition.
+    """Return the partition's name if the file can contain it, otherwise a stand-in, because a name with special
+    characters would end the definition.
     """
     if p.pkey == DEFAULT_BASE:
         return "Default"
@@ -87,7 +89,7 @@ def _name(p: Partition) -> str:
 
 
 def _stand_in(pkey: int) -> str:
-    """Return the stand-in in the file for a partition's name that the file cannot contain."""
+    """Return the stand-in for a partition's name that the file cannot contain."""
     return f"pkey_{pkey:#x}"
 
 
@@ -154,8 +156,8 @@ def _kept(p: Partition, names: Mapping[int, str], file: str, notes: list[str]) -
 
 
 def _choose(p: SmPartition, present: list[int], stated: Mapping[int, str], file: str) -> str:
-    """Give a partition that has no P_Key in the file the P_Key of the ``present`` partition with its name. Return a
-    note about it.
+    """Assign the P_Key of the ``present`` partition with the same name to a partition that has no P_Key in the file.
+    Return a note about it.
     """
     if len(present) > 1:
         keys = ", ".join(f"{pkey:#x}" for pkey in present[:4])

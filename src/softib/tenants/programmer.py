@@ -34,8 +34,8 @@ __all__ = ["Hooks", "Programmer"]
 LOG = logging.getLogger("softib.tenants")
 FIRST_LOOK_S, LOOK_S = 0.02, 0.2
 BATCH_S = 0.05
-"""Minimum time between the starts of two batches: a batch of one change costs as much as a batch of ten, and both delay
-requests.
+"""Minimum time between the starts of two batches. A batch delays requests, and a batch of one change takes as long as a
+batch of ten.
 """
 RETRY_S = 5.0
 """Time between a failure of the manager or of the connection to the subnet and the next try."""
@@ -57,9 +57,10 @@ def _bases(wrong: Differences) -> set[int]:
 @dataclass
 class Hooks:
     """Functions of the service that the programmer calls. ``mark`` sets the state of revisions: (revisions, state,
-    detail). ``take_back`` undoes a revision and stores the reason. ``adopt`` enters the partitions in the tables that
-    were read if the database is empty; it returns whether it did. ``still``: a lock; while it is held, no change is
-    added to the state. ``observe`` enters findings; it is called in each round. ``drifts``: changes of other programs.
+    detail). ``take_back`` undoes a revision and stores the reason. If the database is empty, ``adopt`` enters the
+    partitions found in the tables that were read; it returns whether it did. ``still``: a lock; while it is held, no
+    change is added to the state. ``observe`` enters findings; it is called in each round. ``drifts``: changes of other
+    programs.
     """
 
     clock: Callable[[], float]
@@ -88,7 +89,7 @@ class Programmer:
         self.ready = threading.Event()
         """Set after the first reconciliation."""
         self._held: set[int] = set()
-        """Revisions whose state becomes pending only if the next search does not find their ports."""
+        """Revisions that become pending only if the next search does not find their ports."""
         self._search: Search | None = None
         self._searched, self._took = 0.0, 0.0
         """Time and duration of the last search."""
@@ -114,7 +115,7 @@ class Programmer:
         self._thread.start()
 
     def call(self, task: Callable[[], object]) -> None:
-        """Run ``task`` in the programmer's thread, which owns the connection to the subnet, and wait."""
+        """Run ``task`` in the programmer's thread, which owns the connection to the subnet, and wait for its end."""
         over, failed = threading.Event(), list[BaseException]()
 
         def run() -> None:
@@ -197,7 +198,7 @@ class Programmer:
             task()
         self._look_around()
         if self.ready.is_set() and not self.master.due_s() and self.master.look():
-            self._due = 0.0  # compare the tables that the other manager wrote immediately
+            self._due = 0.0  # immediately compare the tables that the other manager wrote
         if batch and self.ready.is_set() and self.view.is_open and not self.master.problem:
             self._program(batch)
 
@@ -245,8 +246,8 @@ class Programmer:
         self._judge(batch, wrong)
 
     def _verify(self, guids: set[int]) -> dict[int, Differences]:
-        """Read the tables of ``guids`` until they have the wanted P_Keys, or until the manager's time to write them is
-        over. Return the remaining differences.
+        """Read the tables of ``guids`` until they have the wanted P_Keys, or until the manager's time limit for writing
+        them has passed. Return the remaining differences.
         """
         until = time.monotonic() + self.manager.settles_s
         look, wanted_of = FIRST_LOOK_S, guids & self.view.ports.keys()
@@ -322,7 +323,7 @@ class Programmer:
         return self._search is None and time.monotonic() >= self._searched + self._search_s()
 
     def _rest_s(self) -> float:
-        """Return the seconds until the next scheduled work."""
+        """Return the seconds until the next scheduled task."""
         now = time.monotonic()
         due = self._searched + self._search_s() if self.open.pending else self._due
         return self.reconcile_s if self._search is not None else max(0.0, min(due, self._due) - now)
@@ -343,7 +344,7 @@ class Programmer:
                 self._due = time.monotonic() + self.reconcile_s
                 self.ready.set()
             self._appeared()
-        if not self.view.is_open:  # the wire was lost, so tables cannot be read
+        if not self.view.is_open:  # the connection was lost, so tables cannot be read
             self._due = 0.0
         whole = time.monotonic() >= self._due
         if self._search is None and (whole or (self.open.pending and self._may_search())):

@@ -32,16 +32,16 @@ class Resting:
 
 
 class Quarantine:
-    """The quarantine of a service. ``programmer``: None if the service programs no subnet, so that no table is
-    known.
+    """The quarantine of P_Keys in a service. ``programmer``: None if the service programs no subnet, so that no table
+    is known.
     """
 
     def __init__(self, state: State, view: SubnetView, programmer: Programmer | None, clock: Callable[[], float]):
         self._state, self._view, self._programmer, self._clock = state, view, programmer, clock
 
     def occupied(self, pkey: int, members: Collection[int] = ()) -> str:
-        """Return a message about a port that may have ``pkey`` although no partition has it, because members of a new
-        partition could reach this port. "" if there is no such port other than ``members``. Any thread may call
+        """Return a message about a port other than ``members`` that may have ``pkey`` although no partition has it; ""
+        if there is no such port. Members of a new partition with this P_Key could reach the port. Any thread may call
         this.
         """
         others = [guid for guid in self._holders(pkey) if guid not in members]
@@ -75,7 +75,7 @@ class Quarantine:
 
     def refuse_held(self, pkey: int, members: Collection[int] = ()) -> None:
         """Raise :class:`Refused` if a port other than ``members`` may have ``pkey`` although no partition has it. To be
-        sure, wait for the waiting changes and read these ports again first.
+        sure, first wait for the waiting changes and read these ports again.
         """
         if pkey in self._state.partitions or self._programmer is None:
             return

@@ -1,5 +1,5 @@
-"""The comparison of all P_Key tables with the database: at the start of the service, every minute, and after a move of
-the master. The manager programs the tables that differ again.
+"""Compares all P_Key tables with the database: at the start of the service, every minute, and after the master has
+moved to another port. The manager then programs the tables that differ again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Differences", "Reconciliation"]
 
 LOG = logging.getLogger("softib.tenants")
 Differences = tuple[set[int], set[int]]
-"""P_Keys that a table lacks, and P_Keys that should not be in it."""
+"""P_Keys that are missing in a table, and P_Keys that should not be in it."""
 
 
 class Reconciliation:
@@ -43,9 +43,9 @@ class Reconciliation:
         self._program, self._verify = program, verify
 
     def run(self, first: bool, programmed: set[int]) -> None:
-        """Compare every port's table with the state. Another program made the differences that are explained neither by
-        a waiting change nor by a change of the ports ``programmed`` while the tables were read; the manager programs
-        these tables again.
+        """Compare every port's table with the state. A difference comes from another program if no waiting change
+        explains it and its port is not one of ``programmed``, the ports that changed while the tables were read. The
+        manager programs such tables again.
         """
         if first:
             self._first_file()
@@ -60,7 +60,7 @@ class Reconciliation:
         drifts, busy = self._drifts(state, self.view.read(suspects))
         self.hooks.drifts.end(self.view.tables.keys() - busy - programmed, {d.difference for d in drifts})
         moved = [d for d in drifts if d.follows(self.view.managers)]
-        if not first or len(state.partitions) > 1:  # otherwise no change was ever programmed
+        if not first or len(state.partitions) > 1:  # otherwise no change has ever been programmed
             self.hooks.drifts.enter([d for d in drifts if d not in moved], self.master.rival)
         if self.master.problem:
             return
@@ -80,9 +80,9 @@ class Reconciliation:
             self.view.unchecked = frozenset()
 
     def _drifts(self, state: State, tables: dict[int, Held]) -> tuple[list[Drift], set[int]]:
-        """Return (the tables that differ from the state, except those of ports with changes that are not programmed
-        yet; these ports). A change is added to the state and to the unprogrammed changes at the same time, so a change
-        during the comparison causes no difference.
+        """Return the tables that differ from the state, and the ports with changes that are not programmed yet, whose
+        tables are left out. A change is added to the state and to the unprogrammed changes at the same time, so a
+        change during the comparison causes no difference.
         """
         with self.hooks.still:
             busy = self.open.unsettled()

@@ -1,4 +1,4 @@
-"""Discovers the whole subnet in parallel with the programmer, because this takes seconds with thousands of hosts and
+"""Discovers the whole subnet in parallel with the programmer. A discovery takes seconds with thousands of hosts, and
 must not delay changes.
 """
 
@@ -14,9 +14,9 @@ __all__ = ["Search"]
 
 
 class Search:
-    """A discovery of the subnet in a separate thread over a separate wire. ``whole``: also read the tables of all
-    ports. When ``over`` is set, the result is in ``view``, or ``error`` is set. The thread calls ``ended`` at its
-    end.
+    """A discovery of the subnet in a separate thread, over a separate connection. ``whole``: also read the tables of
+    all ports. When the discovery has ended, ``over`` is set, and the result is in ``view`` or an error in ``error``.
+    The thread calls ``ended`` at its end.
     """
 
     def __init__(self, view: SubnetView, whole: bool, ended: Callable[[], None]):

@@ -41,7 +41,7 @@ RELEASE = "release P_Key"
 AWAY = "the subnet cannot be reached; send the request again when its fabric or device is back"
 """Error message if the fabric was stopped, or the device was removed, after the service had started."""
 TRY_S = 1.0
-"""Minimum time between two writes that check the database."""
+"""Minimum time between two test writes to the database."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,9 @@ class Health:
 
 
 class TenantService:
-    """The service of one subnet. ``folder`` contains its database. ``open_wire`` opens the wire over which tables are
-    read. ``manager`` programs the tables (None: changes are only stored). ``intruders`` monitors refused packets.
+    """The service of one subnet. ``folder`` contains its database. ``open_wire`` opens the connection to the subnet
+    over which tables are read. ``manager`` programs the tables (None: changes are only stored). ``intruders`` monitors
+    refused packets.
     """
 
     def __init__(
@@ -146,8 +147,8 @@ class TenantService:
             return draft.rows()
 
     def _check(self, draft: Draft, returns: bool) -> None:
-        """Raise an error if a change is not possible. ``returns``: the change is an undo, which gives P_Keys back to
-        their former partitions.
+        """Raise an error if a change is not possible. ``returns``: whether the change is an undo, which assigns P_Keys
+        to their former partitions again.
         """
         changes.check_tenants(draft, self.store.accounts_of)
         changes.check_owners(draft, self.physical)
@@ -184,7 +185,7 @@ class TenantService:
 
     def undo_of(self, number: int, whole: bool = False) -> Change:
         """Return the change that undoes a revision, except rows that later revisions changed. Raises :class:`Refused`
-        if the revision is an act on ports or, without ``whole``, if no row remains to be undone.
+        if the revision isolated ports or put them back into use, or, without ``whole``, if no row remains to be undone.
         """
         revision = self.store.revision(number)
         if revision is None:
@@ -218,7 +219,7 @@ class TenantService:
         return pkey
 
     def hosts_members(self, names: Iterable[str]) -> dict[int, Member]:
-        """Return the ports of the named hosts as members. Raises :class:`NotThere` if no host has a name."""
+        """Return the ports of the named hosts as members. Raises :class:`NotThere` for a name that no host has."""
         out: dict[int, Member] = {}
         for name in names:
             guids = self.view.names.get(name)
@@ -227,7 +228,7 @@ class TenantService:
             out.update({g: Member(host=name) for g in guids})
         return out
 
-    # -- questions --
+    # -- queries --
 
     @contextmanager
     def wire(self) -> Iterator[MadWire]:
@@ -242,7 +243,7 @@ class TenantService:
             opened.close()
 
     def held(self, guid: int) -> Held | None:
-        """Return the tables of a port as last read."""
+        """Return the P_Key tables of a port (its own and the switch port's) as last read."""
         return self.view.tables.get(guid)
 
     def programmed(self, partition: Partition, guid: int) -> bool:
@@ -289,8 +290,8 @@ class TenantService:
             return self._tried_result
 
     def findings(self, resolved: bool = False) -> list[Finding]:
-        """Return the findings about changes by other programs, refused packets, and limits that affect members.
-        ``resolved``: also findings that have ended.
+        """Return the findings about changes by other programs, refused packets, and partitions that do not isolate
+        their members or do not work. ``resolved``: also return findings that have ended.
         """
         self.ledger.look(self._problem(), 0.0)
         return self.ledger.all(resolved)

@@ -90,7 +90,7 @@ class State:
         return self.isolated.get(name)
 
     def memberships(self, guid: int) -> frozenset[int]:
-        """Return P_Keys of the partitions that name ``guid``."""
+        """Return the P_Keys of the partitions that name ``guid``."""
         return self.pkeys_of.get(guid, frozenset())
 
     def partitions_of(self, tenant: str) -> int:
@@ -148,18 +148,18 @@ class Draft:
         return self.tenants[name] if name in self.tenants else self.base.tenant(name)
 
     def quarantined_until(self, pkey: int) -> float:
-        """Return clock time before which ``pkey`` is not assigned."""
+        """Return the clock time before which ``pkey`` is not assigned."""
         if pkey in self.quarantine:
             until_s = self.quarantine[pkey]
             return -math.inf if until_s is None else until_s
         return self.base.quarantined_until(pkey)
 
     def memberships(self, guid: int) -> frozenset[int]:
-        """Return P_Keys of the partitions that name ``guid``."""
+        """Return the P_Keys of the partitions that name ``guid``."""
         return self.pkeys_of[guid] if guid in self.pkeys_of else self.base.memberships(guid)
 
     def names(self) -> set[str]:
-        """Return names of all tenants."""
+        """Return the names of all tenants."""
         base = self.base.names() if isinstance(self.base, Draft) else set(self.base.tenants)
         return {name for name in base | self.tenants.keys() if self.tenant(name) is not None}
 
@@ -190,7 +190,7 @@ class Draft:
             self.pkeys_of[guid] = self.memberships(guid) ^ {pkey}
 
     def take(self, draft: Draft) -> None:
-        """Apply the changes of a draft over this one."""
+        """Add the changes of another draft, which is based on this one."""
         for table, theirs in zip(self._tables, draft._tables, strict=True):
             table.update(theirs)
 
@@ -248,8 +248,9 @@ class Draft:
                 self._undo_partition(pkey, heads.get(pkey), changed, until_s)
 
     def _given_away(self, left: dict[int, Any], later: Sequence[tuple[int, Rows]]) -> set[int]:
-        """Return the P_Keys whose partition ended, began or got another tenant in later revisions, unless it now has
-        the same state as before them. ``left``: the rows of partitions after the change that is undone.
+        """Return the P_Keys whose partition was deleted, created or given to another tenant in later revisions, unless
+        it now has the same state as before those revisions. ``left``: the rows of partitions after the change that is
+        undone.
         """
         left, given = dict(left), set[int]()
         for _, rows in later:

@@ -33,14 +33,14 @@ HEADER_OCTETS = 100
 """Size of the header of an SQLite database (file format, 1.3). SQLite takes some shorter files as empty databases."""
 VERSION = "SELECT version_num FROM alembic_version"
 SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports", "tenant_ports", "findings"}
-"""Versions of the schema whose tables of tenants and partitions can be read: backups of these versions can be
-restored. The oldest have no ports of tenants."""
+"""Versions of the schema whose tables of tenants and partitions this version can read, so that backups with these
+schemas can be restored. The oldest do not store the ports of tenants."""
 MOST = (1 << 63) - 1
-"""The largest number of SQLite."""
+"""The largest integer that SQLite stores."""
 REPAIR = "stop the service and copy a backup over this file (tenants-*.db, made by POST /tenants/v1/backup)"
 MOST_OF_CHANGE = 16 << 20
-"""Room that a change needs in the database and its log: a request of 4 MB (the limit of the REST interface), as rows
-and as their earlier and new contents in the revision."""
+"""Space that a change needs in the database and its log: a request of 4 MB (the limit of the REST interface) is stored
+as rows, and their previous and new contents are stored in the revision."""
 BUSY_MS = 2000
 """Time to wait for a locked database."""
 
@@ -49,7 +49,8 @@ _WAITED = re.compile(r"(; waits for [\d,]+ ports?: [0-9a-f, …]+)+\Z")
 
 
 def waits_for(guids: Collection[int]) -> str:
-    """Return the detail text of a pending revision, which is removed when the revision gets another state."""
+    """Return the detail text of a pending revision: the ports for which it waits. The text is removed when the revision
+    gets another state."""
     shown = ", ".join(guid_text(g) for g in sorted(guids)[:4]) + (", …" if len(guids) > 4 else "")
     return f"waits for {counted(len(guids), 'port')}: {shown}"
 
@@ -92,7 +93,8 @@ class Store:
             raise InputError(f"{folder}: cannot keep tenants there: {os_reason(error)}") from None
         try:
             self._refuse_lost()
-            _migrate(self.path)  # before the first connection, which would keep the old schema for its first statements
+            # before the first connection is opened, because its first statements would still use the old schema
+            _migrate(self.path)
             self.db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self.db.create_function("without_waiting", 1, lambda text: _WAITED.sub("", text), deterministic=True)
             os.chmod(self.path, 0o600)
@@ -202,11 +204,11 @@ class Store:
         return bool(self.read(query, (owner, request_id)))
 
     def accounts_of(self, tenant: str) -> list[str]:
-        """Return names of the accounts of a tenant."""
+        """Return the names of a tenant's accounts."""
         return [name for (name,) in self.read("SELECT name FROM account WHERE tenant = ? ORDER BY name", (tenant,))]
 
     def after(self, number: int) -> list[tuple[int, Rows]]:
-        """Return number and rows of the revisions after this one, the oldest first. Must be called within a
+        """Return the numbers and rows of the revisions after this one, the oldest first. Must be called within a
         transaction.
         """
         query = "SELECT id, rows FROM revision WHERE id > ? ORDER BY id"
@@ -254,7 +256,8 @@ class Store:
         return ""
 
     def scarce(self) -> str:
-        """Return a message if the file system has no room for a change as large as a request can be, "" otherwise."""
+        """Return a message if the file system does not have enough space for the largest possible change, otherwise
+        ""."""
         free = shutil.disk_usage(self.folder).free
         if free >= MOST_OF_CHANGE:
             return ""
@@ -364,7 +367,7 @@ def _is_damage(error: Exception) -> bool:
 
 
 def _advised(error: Exception) -> str:
-    """Return the text of an error of SQLite. If the file is damaged, add how to repair it."""
+    """Return the text of an SQLite error. If the file is damaged, add instructions for its repair."""
     return f"{error}; {REPAIR}" if _is_damage(error) else str(error)
 
 

@@ -28,11 +28,11 @@ __all__ = ["Held", "Port", "SubnetView", "partitions_of"]
 @dataclass(frozen=True, slots=True)
 class Port:
     """An end port that answered discovery: a host port, a port of a ``router``, or port 0 of a ``switch``. Port 0 has
-    its own P_Key table (IBA 14.2.5.3, PartitionCap). ``row`` and ``leaf`` are rows of the database, ``leaf`` the switch
-    port in front of it if that enforces partitions (else -1). ``entries``: the number of P_Keys for which both tables
-    have room. ``lid``, ``mtu``
-    (code) from its PortInfo. ``vport``: row of a virtual port on it, -1 for the port itself. ``shared``: the port has
-    virtual ports, whose P_Keys are also in the switch port's table."""
+    its own P_Key table (IBA 14.2.5.3, PartitionCap). ``row``: its row in the reader's database. ``leaf``: the row of
+    the switch port in front of it if that port enforces partitions, else -1. ``entries``: number of P_Keys for which
+    both ports' P_Key tables have room. ``lid``, ``mtu`` (code): from its PortInfo. ``vport``: row of a virtual port
+    on it, -1 for the port itself. ``shared``: the port has virtual ports, whose P_Keys are also in the switch port's
+    table."""
 
     guid: int
     name: str
@@ -51,16 +51,17 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """``port``: the P_Keys in a port's table, in order. ``leaf``: the P_Keys of the switch port in front of it; None if
-    that switch port does not enforce partitions. ``shared``: ``leaf`` also has the P_Keys of the
-    port's virtual ports."""
+    """The P_Keys of a port, as last read. ``port``: those in its own table, in order. ``leaf``: the P_Keys of the
+    switch port in front of it; None if that switch port does not enforce partitions. ``shared``: ``leaf`` also has the
+    P_Keys of the port's virtual ports."""
 
     port: tuple[int, ...]
     leaf: frozenset[int] | None
     shared: bool = False
 
     def differs(self, wanted: set[int]) -> tuple[set[int], set[int]]:
-        """Return the P_Keys that are missing in either table, and those that either table has in addition."""
+        """Return the P_Keys of ``wanted`` that at least one of the two tables lacks, and the P_Keys that at least one
+        has in addition."""
         missing, extra = wanted - set(self.port), set(self.port) - wanted
         if self.leaf is not None:
             missing |= wanted - self.leaf
@@ -69,9 +70,9 @@ class Held:
 
 
 class SubnetView:
-    """``open_wire`` opens the connection to the subnet, again after each failure. ``leaf_room``: the number of P_Keys
-    that the manager can program into a switch port's table with this number of entries. ``ports`` and ``tables`` are
-    replaced as a whole, so other threads may read them."""
+    """``open_wire`` opens the connection to the subnet, and opens it again after each failure. ``leaf_room``: the
+    number of P_Keys that the manager can program into a switch port's table with this number of entries. ``ports`` and
+    ``tables`` are replaced as a whole, so other threads may read them."""
 
     def __init__(self, open_wire: Callable[[], Opened], leaf_room: Callable[[int], int] = lambda entries: entries):
         self._open, self._leaf_room = open_wire, leaf_room
@@ -79,7 +80,7 @@ class SubnetView:
         self._reader: SubnetReader | None = None
         self.ports: dict[int, Port] = {}
         self.tables: dict[int, Held] = {}
-        """PortGUID → tables of the port as last read, only for ports that answered their last reading."""
+        """PortGUID → tables of the port as last read, only for ports that answered the last request for them."""
         self.last: dict[int, Held] = {}
         """PortGUID → tables of the port as last read, also for ports that no longer answer, because they may still have
         these P_Keys.
@@ -143,8 +144,8 @@ class SubnetView:
         self.tables = {g: held for g, held in self.tables.items() if g in self.ports}
 
     def look_for_master(self) -> bool:
-        """Read from this host's port which port is that of the master subnet manager. Returns
-        whether that manager confirms that it is the master."""
+        """Read from this host's port which port is that of the master subnet manager. Return whether that manager
+        confirms that it is the master."""
         self.passive = ""
         if self._opened is None:
             return False
@@ -175,7 +176,7 @@ class SubnetView:
         caps = SwitchInfo.partition_enforcement_cap.get(db.switch_info[db.port_node[behind]])
         info = db.port_info[rows]
         lids, port0 = PortInfo.lid.get(info), switch & (db.port_num[rows] == 0)
-        # OpenSM leaves NeighborMTU of port 0 as it is.
+        # OpenSM does not set NeighborMTU of port 0.
         mtus = np.where(port0, PortInfo.mtu_cap.get(info), PortInfo.neighbor_mtu.get(info))
         owners = set(db.vports.owner[db.vports.index > 0].tolist())
         physical: dict[int, Port] = {}
@@ -252,20 +253,20 @@ class SubnetView:
                 self._holders.setdefault(pkey, set()).add(guid)
 
     def holders(self, pkey: int) -> tuple[int, ...]:
-        """Return the ports whose tables contained ``pkey`` when they were last read. For any thread."""
+        """Return the ports whose tables contained ``pkey`` when they were last read. Any thread may call this."""
         return tuple(self._holders.get(pkey, ()))
 
     def held_keys(self) -> set[int]:
-        """Return the P_Keys in tables as last read. For any thread."""
+        """Return all P_Keys in the tables as last read. Any thread may call this."""
         return {pkey for pkey, ports in list(self._holders.items()) if ports}
 
     def sibling(self) -> SubnetView:
-        """Return another view of the same subnet, with a separate wire."""
+        """Return another view of the same subnet, with a separate connection."""
         return SubnetView(self._open, self._leaf_room)
 
     def take(self, other: SubnetView, whole: bool, newer: set[int]) -> None:
-        """Take over the wire and the ports of ``other``. If it read the ``whole`` subnet, take over its tables, too,
-        except for ports that this view read later (``newer``).
+        """Take over the connection and the ports of ``other``. If it read the ``whole`` subnet, also take over its
+        tables, except for ports that this view read later (``newer``).
         """
         self.close()
         self._opened, self._reader = other._opened, other._reader

@@ -1,7 +1,7 @@
 """The writer, the only thread that writes changes to the database. It takes the waiting changes, checks each after the
 changes before it are applied, commits them together, and then answers all of them. A commit waits some milliseconds for
-the disk, so hundreds of changes per second must share commits. Results of programming are written with these commits,
-too. They need no separate sync: if a result is lost in a power failure, its revision is programmed again at the next
+the disk, so hundreds of changes per second must share commits. Programming results are written with these commits, too.
+They need no sync of their own: if a result is lost in a power failure, its revision is programmed again at the next
 start.
 """
 
@@ -46,7 +46,7 @@ class Done:
 
 
 def done_of(number: int, text: str, rows: Rows) -> Done:
-    """Return the durable change of these rows."""
+    """Return the :class:`Done` of the revision ``number``, which changed these rows."""
     members = [(pkey, int(guid, 16), before, after) for (pkey, guid), before, after in rows.get("member", [])]
     heads, resting = rows.get("partition", []), rows.get("quarantine", [])
     everyone = any((before[4] if before else "") != (after[4] if after else "") for _, before, after in heads)
@@ -95,7 +95,7 @@ class Mark:
 
 class Writer:
     """``committed`` is called, in the writer's thread and with ``lock`` held, with the changes of each commit.
-    ``check`` raises an error if a draft is not possible; its second argument is :attr:`Request.returns`."""
+    ``check`` raises an error if a draft violates a rule; its second argument is :attr:`Request.returns`."""
 
     def __init__(
         self,
@@ -110,9 +110,8 @@ class Writer:
         self._unmarked: list[Mark] = []
         self._thread = threading.Thread(target=self._run, name="softib-tenants-writer", daemon=True)
         self.lock = threading.Lock()
-        """Held while the state changes and ``committed`` receives the changes. A reader takes it if
-        it needs a consistent view of several partitions, or of the state and the changes that are
-        not programmed."""
+        """Held while the state changes and ``committed`` receives the changes. A reader acquires it if it needs a
+        consistent view of several partitions, or of the state and the changes that are not programmed."""
         self._thread.start()
 
     def submit(self, request: Request) -> Future[Done]:
@@ -174,7 +173,7 @@ class Writer:
                 request.answer.set_exception(result)
 
     def _one(self, batch: Draft, request: Request) -> Done | Exception:
-        """Apply one change on top of the earlier ones of the batch. Returns its error, if there is one."""
+        """Apply one change after the earlier ones of the batch. Return the durable change, or its error."""
         try:
             earlier = self._earlier(batch, request)
             if earlier is not None:

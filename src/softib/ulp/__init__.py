@@ -1,1 +1,1 @@
-"""Upper-layer protocols, which run over verbs: IPoIB, NVMe over Fabrics, and a backend of torch.distributed."""
+"""Upper-layer protocols that run over verbs: IPoIB, NVMe over Fabrics, and a torch.distributed backend."""

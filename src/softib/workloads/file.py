@@ -39,7 +39,8 @@ def read_file(path: Path) -> Workload:
 
 def workload_in(data: Any, order: Order, place: Callable[[Key], str], name: str, folder: Path) -> Workload:
     """Return the workload in ``data``, the content of a workload file; file names in it are relative to ``folder``. If
-    there are errors, raises the one that is first by ``order``; its message begins with the result of ``place``."""
+    there are errors, raise the one that is first in the order of the key ``order``; its message begins with the result
+    of ``place``."""
     from pydantic import ValidationError
 
     from softib.workloads.registry import patterns, workload_file
@@ -94,7 +95,7 @@ def _with_underscores(data: Any) -> tuple[Any, dict[str | int, str]]:
         if not isinstance(job, Mapping):
             return job
         names = {key: key.replace("-", "_") if isinstance(key, str) else key for key in job}
-        if len(set(names.values())) < len(names):  # one option in both spellings is an error
+        if len(set(names.values())) < len(names):  # an option that is given in both spellings is an error
             return job
         written.update({name: key for key, name in names.items() if name != key})
         return {names[key]: value for key, value in job.items()}

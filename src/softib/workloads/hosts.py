@@ -29,10 +29,10 @@ _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 @dataclass(frozen=True)
 class Hosts:
-    """Ports of hosts with a LID: ``end`` (rows of :func:`softib.fabric.end_ports.end_ports`),
-    ``name``, ``switch`` (the node at the other end of the cable), ``gbps``: data rate of each link (float64, 0:
-    unknown; an empty array: all are unknown). :attr:`profile` is computed from ``fabric`` and ``costs``. ``measured``:
-    measurements of these hosts, for :mod:`softib.workloads.trust`."""
+    """The ports of hosts that have a LID. ``end``: rows of :func:`softib.fabric.end_ports.end_ports`; ``name``;
+    ``switch``: the node at the other end of the cable; ``gbps``: data rate of each link (float64, 0: unknown; an empty
+    array: all are unknown). :attr:`profile` is computed from ``fabric`` and ``costs``. ``measured``: measurements of
+    these hosts, for :mod:`softib.workloads.trust`."""
 
     end: np.ndarray
     name: tuple[str, ...]

@@ -17,7 +17,8 @@ __all__ = ["joined", "names_of"]
 
 
 def joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
-    """Join all parts; queue pairs and dependencies are numbered after those of earlier parts."""
+    """Return all parts as one table. Queue pairs and dependencies of a part are numbered after those of earlier
+    parts."""
     count = np.array([len(part.src) for _, part in parts])
     begin = np.concatenate([[0], np.cumsum(count)])
     lines = np.concatenate([[0], np.cumsum([int(part.qp.max(initial=-1)) + 1 for _, part in parts])])
@@ -78,8 +79,8 @@ def joined(parts: list[tuple[Job, JobMessages]], hosts: Hosts) -> Messages:
 
 
 def _lines(serves: np.ndarray, host: np.ndarray, qp: np.ndarray) -> np.ndarray:
-    """Return ``qp``, where all computations on a resource that a host's jobs share get one number, so that they use the
-    resource one after another."""
+    """Return ``qp`` with one number for all computations on a resource that the jobs of a host share, so that they use
+    the resource one after another."""
     shared = serves > 0
     if shared.any():
         key = host[shared].astype(np.int64) << 8 | serves[shared]

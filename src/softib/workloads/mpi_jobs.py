@@ -56,7 +56,7 @@ class Mpi(Job):
         return trusted(Case("mpi", operation, hosts.profile.name, nodes, self.size), took_us, hosts.measured)
 
     def nodes(self, hosts: Hosts) -> int:
-        """Return how many of ``hosts`` have a rank."""
+        """Return the number of ``hosts`` that have a rank."""
         from softib.workloads.hosts import rows_of
 
         if self.pattern_name in ("mpi-latency", "mpi-bandwidth"):

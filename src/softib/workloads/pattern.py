@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_MESSAGES", "JobMessages", "Pattern", "Place", "check_count"]
 
 MAX_MESSAGES = 20_000_000
-"""Largest number of messages of one workload: about 4 GB of columns and paths."""
+"""Maximum number of messages of one workload; their columns and paths take about 4 GB."""
 
 NONE = np.zeros(0, np.int64)
 
@@ -87,12 +87,12 @@ class Pattern:
 
     @property
     def name(self) -> str:
-        """Name of the pattern in workloads."""
+        """The name of the pattern in workloads."""
         return str(self.job.model_fields["pattern"].default)
 
     @property
     def doc(self) -> str:
-        """Description of the pattern in one line."""
+        """The description of the pattern in one line."""
         return " ".join((self.job.__doc__ or "").split())
 
 

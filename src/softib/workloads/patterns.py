@@ -27,7 +27,7 @@ def _pairs(src: np.ndarray, dst: np.ndarray, job: Any, name: str = "", sl: int |
 def _permutation(job: jobs.Permutation, at: Place) -> list[JobMessages]:
     mixed = at.rng.permutation(len(at.rows))
     still = np.flatnonzero(mixed == np.arange(len(mixed)))
-    if len(still) == 1:  # exchange its destination with that of any other host
+    if len(still) == 1:  # exchange its destination with that of another host
         other = (still[0] + 1) % len(mixed)
         mixed[[still[0], other]] = mixed[[other, still[0]]]
     elif len(still):

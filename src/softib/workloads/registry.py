@@ -1,8 +1,7 @@
 """The patterns of workloads: those of softib, and those of installed packages (entry points of the group
 ``softib.workloads``).
 
-An entry point has the pattern's name, and its value is a
-:class:`~softib.workloads.pattern.Pattern`.
+The name of an entry point is that of the pattern, and its value is a :class:`~softib.workloads.pattern.Pattern`.
 """
 
 from __future__ import annotations

@@ -153,8 +153,8 @@ def _listed(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
 
 
 def _dense(path: object, rows: Rows, hosts: HostRows) -> TrafficMatrix:
-    """Read destinations along the top, sources down the left, bytes between; an empty cell means no
-    flow."""
+    """Return the matrix of a table with the destinations in the first row, the sources in the first column, and the
+    bytes in the other cells. An empty cell means that there is no flow."""
     line, first = rows[0]
     if len(rows) < 2:
         raise InputError(
@@ -195,7 +195,7 @@ class Flows:
             self.size.append(size / len(src))
 
     def matrix(self, path: str) -> TrafficMatrix:
-        """Return the columns. Raises :class:`InputError` for more than :data:`MOST_BYTES` in sum."""
+        """Return the matrix. Raises :class:`InputError` if the sum of all bytes exceeds :data:`MOST_BYTES`."""
         demand = np.array(self.src, np.int64), np.array(self.dst, np.int64), np.array(self.size)
         total = math.fsum(self.size)
         if total > MOST_BYTES:

@@ -1,5 +1,5 @@
-"""Reliability of a predicted time: whether similar cases were measured, and the range in which nine of ten measurements
-are.
+"""Reliability of a predicted time: whether similar cases were measured, and the range that contains nine of ten
+measurements.
 
 ``measured.yaml`` lists the measured cases. For each library it also has the deviations of measured from predicted
 times, separately for the datasets used in fits and for machines that no fit used. ``make validate`` writes it.
@@ -135,7 +135,8 @@ def trusted(case: Case, took_us: float, of_machine: Sequence[Dataset] = ()) -> d
 
 
 def _apart(d: Dataset, case: Case) -> float:
-    """Return how far the number of nodes of ``case`` is outside the range of ``d``, as a ratio; at most 1 inside it."""
+    """Return the ratio by which the number of nodes of ``case`` is outside the range of ``d``; at most 1 if it is
+    inside."""
     least, most = d.nodes
     return max(least / case.nodes, case.nodes / most)
 

@@ -16,7 +16,7 @@ RATE = re.compile(r"([0-9.]+(?:e[+-]?[0-9]+)?) ?(?:(g|m)(?:b/s|bps|bit/s)?)?", r
 
 
 def size_of(text: str) -> float:
-    """Return the bytes of ``1048576``, ``1e6``, ``1.5 GB`` (10^9) or ``1GiB`` (2^30). Raises
+    """Return the number of bytes from a text like ``1048576``, ``1e6``, ``1.5 GB`` (10^9) or ``1GiB`` (2^30). Raises
     ValueError."""
     hit = SIZE.fullmatch(text.strip())
     if hit is None:
@@ -28,8 +28,8 @@ def size_of(text: str) -> float:
 
 
 def time_ps_of(text: str) -> int:
-    """Return the picoseconds of ``10us``, ``1.5 ms``, ``0``; a number other than 0 needs a unit.
-    Raises ValueError."""
+    """Return the number of picoseconds from a text like ``10us``, ``1.5 ms`` or ``0``; a number other than 0 needs a
+    unit. Raises ValueError."""
     if text.strip() in ("0", "0.0"):
         return 0
     hit = TIME.fullmatch(text.strip())
@@ -39,7 +39,7 @@ def time_ps_of(text: str) -> int:
 
 
 def rate_of(text: str) -> float:
-    """Return the Gb/s of ``25``, ``25Gb/s`` or ``500 Mb/s``. Raises ValueError."""
+    """Return the rate in Gb/s from a text like ``25``, ``25Gb/s`` or ``500 Mb/s``. Raises ValueError."""
     hit = RATE.fullmatch(text.strip())
     if hit is None:
         raise ValueError(text)

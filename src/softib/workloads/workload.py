@@ -185,7 +185,7 @@ def read(source: Any) -> Workload:
     text = os.fspath(source)
     if _is_trace(text):
         return Workload(text, (job_of("trace", {"file": text}, text),))
-    if _LINE.match(text) and not Path(text).is_file():  # an option with a file may end the text
+    if _LINE.match(text) and not Path(text).is_file():  # a text that ends with an option that names a file
         return parse(text)
     if Path(text).suffix in SUFFIXES or (os.sep in text and Path(text).is_file()):
         from softib.workloads.file import read_file

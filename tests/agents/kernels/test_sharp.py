@@ -43,7 +43,7 @@ def test_every_switch_of_such_a_fabric_holds_one_behind_its_last_port(lab):
     assert (f.sharp_cap == [126, 1]).all()
     assert generate("fat-tree", generation="NDR", radix=4, aggregation_nodes=True).sharp_cap[0, 0] == 1023
     assert generate("fat-tree", generation="NDR", radix=4).sizes.sharps == 0
-    with pytest.raises(TopologyError, match="EDR switches have none"):
+    with pytest.raises(TopologyError, match="EDR switches have no SHARP"):
         generate("ring", generation="EDR", switches=4, aggregation_nodes=True)
 
 

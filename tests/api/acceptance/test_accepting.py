@@ -285,7 +285,7 @@ def test_what_is_no_baseline_is_refused_in_one_line(tmp_path, text):
 
 
 def test_baselines_of_different_fabrics_are_one_line():
-    with pytest.raises(softib.InputError, match="belong to different fabrics"):
+    with pytest.raises(softib.InputError, match="are of different fabrics"):
         softib.baseline(softib.generate("fat-tree", radix=4, levels=2)).compare(
             softib.baseline(softib.generate("rail-optimized", nodes=8, rails=2, radix=8))
         )

@@ -126,7 +126,7 @@ def test_it_shows_itself_everywhere(compared, tmp_path, capsys):
         (["roce,pcf=off"], "did you mean pfc"),
         (["tcp,mtu=1"], "576 to 9216"),
         ([], ("are a list")),
-        ("HDR", "is a list of texts"),
+        ("HDR", "must be a list of texts"),
     ],
 )
 def test_a_network_that_is_none_is_one_line(networks, said):

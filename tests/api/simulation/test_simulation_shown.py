@@ -189,14 +189,14 @@ def test_progress_reaches_the_end(tree):
     ("options", "said"),
     [
         ({"record": softib.Record(trace=0)}, "no packets to record; use layer packet"),
-        ({"record": softib.Record(samples=True), "layer": "static"}, "no clock"),
+        ({"record": softib.Record(samples=True), "layer": "static"}, "no virtual time"),
         ({"record": softib.Record(samples="1 parsec")}, "use for example 100ns"),
         ({"record": softib.Record(ports=["leaf-1:99"]), "layer": "packet"}, "leaf-1"),
         ({"record": softib.Record(ports=["leaf-9:1"]), "layer": "packet"}, "leaf-9"),
         ({"record": softib.Record(trace=99), "layer": "packet"}, "numbered from 0"),
         ({"record": softib.Record(trace="host-0001"), "layer": "packet"}, "SOURCE->DESTINATION"),
         ({"record": softib.Record(trace="host-0001->host-9999"), "layer": "packet"}, "host-9999"),
-        ({"record": softib.Record(trace="host-0001->host-0002#2"), "layer": "packet"}, "there is no number 2"),
+        ({"record": softib.Record(trace="host-0001->host-0002#2"), "layer": "packet"}, "number 2 does not exist"),
         ({"what_if": "vl=each"}, "no value of vl"),
     ],
 )

@@ -343,7 +343,7 @@ def test_empty(read, content: bytes) -> None:
 
 
 def test_paths_that_are_no_file(tmp_path: Path) -> None:
-    for path, reason in ((tmp_path / "absent", "No such file"), (tmp_path, "regular file")):
+    for path, reason in ((tmp_path / "absent", "No such file"), (tmp_path, "a directory, not a file")):
         with pytest.raises(UnreadableFile, match=reason):
             registry.read(path)
 

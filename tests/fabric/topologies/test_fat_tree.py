@@ -214,7 +214,7 @@ def test_explicit_xgft_counts():
         ({"radix": 36, "levels": 2, "parallel": 5}, "1, 2, 3, 6, 9, 18"),
         ({"radix": 36, "levels": 2, "parallel": [1, 2]}, "give 1"),
         ({"radix": 36, "levels": 2, "hosts_per_leaf": 36}, "none are left"),
-        ({"radix": 36, "oversubscription": "0:1"}, "use 1 to 60"),
+        ({"radix": 36, "oversubscription": "0:1"}, "between 1 and 60"),
         ({"radix": 36, "oversubscription": "a"}, "not a ratio"),
         ({"w": [1, 2]}, "m is missing"),
         ({"m": [2, 2], "w": [2, 2]}, "to one leaf; use 1"),

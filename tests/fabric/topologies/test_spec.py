@@ -141,7 +141,7 @@ def test_import_of_a_real_file_with_faults(shared_data, tmp_path):
         ("topology: {import: f.yaml}\n", 1, "is a fabric file"),
         ("topology: {import: x, radix: 3}\n", 1, "no key next to import"),
         ("generation: EDR\ntopology: {import: x}\n", 1, "already has speeds"),
-        ("name: x\nname: y\n", 2, "appears twice; first on line 1"),
+        ("name: x\nname: y\n", 2, "appears twice, first on line 1"),
         ("a: &a 1\nb: *a\n", 1, "used by an alias"),
         ("name: [1\n", 2, "not YAML"),
         ("", 0, "the file is empty; a fabric file begins with keys like name: and topology:"),

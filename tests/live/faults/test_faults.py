@@ -256,7 +256,7 @@ BAD = [
     ("ber", {"ber": [1]}, "less than 1"), ("slow-port", {}, "needs RATE (gbps)"), ("slow-port", {"gbps": -1}, "gbps"),
     ("slow-port", {"gbps": float("inf")}, "gbps"), ("downgrade", {}, "--width"), ("downgrade", {"width": 3}, "support"),
     ("link-down", {"width": 2}, "does not take --width; it takes no options"),
-    ("downgrade", {"speed": "EDRR"}, "EDR"), ("downgrade", {"speed": "NDR"}, "reach EDR"), ("switch-up", {}, "leaf-1"),
+    ("downgrade", {"speed": "EDRR"}, "EDR"), ("downgrade", {"speed": "NDR"}, "support at most EDR"), ("switch-up", {}, "leaf-1"),
     ("switch-down", {"where": "host-0001"}, "not a switch"), ("switch-down", {"where": 5}, "needs a place"),
     ("link-down", {"where": None}, "needs a place"), ("nova", {}, "nova"), (None, {}, "None"), (["x"], {}, "x"),
 ]  # fmt: skip # a packed list of short values

@@ -147,7 +147,7 @@ def test_a_standby_reports_no_sweep(softib):
 
 
 BAD_WORDS = [
-    (("mlx9_0",), "no umad device mlx9_0"),
+    (("mlx9_0",), "umad device mlx9_0 does not exist"),
     (("-g", "zz"), "hexadecimal"),
     (("--engine", "upsidedown"), "no routing engine named"),
     (("--sm-config", "absent"), "absent: No such file"),

@@ -155,7 +155,7 @@ def test_a_port_named_twice_is_one_line(softib):
     (softib.folder / "rails.net").write_text(RAILS)
     softib("up", "rails.net", "--sm", "external", "--detach")
     said = own(softib, "sm", "run", "--once", "umad1", "mlx5_0:2", code=2)
-    assert "named twice" in said and len(said.strip().splitlines()) == 1
+    assert "given twice" in said and len(said.strip().splitlines()) == 1
     found = json.loads(own(softib, "sm", "run", "--once", "--json", "umad0", "umad1").split("\nsoftib:")[0])
     assert [p["state"] for p in found["ports"]] == ["MASTER", "MASTER"] and [p["cas"] for p in found["ports"]] == [2, 3]
     address, every = (softib("run", "--", "printenv", f"SOFTIB_ADDRESS{more}").split() for more in ("", "ES"))

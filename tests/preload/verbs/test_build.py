@@ -166,7 +166,7 @@ def test_the_build_says_what_lacks_and_fails(tmp_path):
         text=True,
         env={**os.environ, "PATH": str(tmp_path), "CC": ""},
     )
-    assert done.returncode == 1 and done.stderr.count("is not built: no C compiler; install gcc") == 5, done
+    assert done.returncode == 1 and done.stderr.count("is not built: no C compiler found; install gcc") == 5, done
     assert "libsoftib-verbs.so is not built" in done.stderr
 
 

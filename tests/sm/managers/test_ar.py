@@ -146,7 +146,7 @@ def test_switched_off_it_stops():
 @pytest.mark.parametrize(
     ("fabric", "engine", "says"),
     [
-        (lambda: tree(), "minhop", "minhop ranks no switches"),
+        (lambda: tree(), "minhop", "minhop does not rank switches"),
         (lambda: tree(generation="QDR"), "updn", "no switch of this subnet supports it"),
     ],
 )

@@ -326,7 +326,7 @@ def test_what_has_no_effect_and_what_is_replaced_is_said_and_the_manager_goes_on
         "ar_updn of NVIDIA's OpenSM is updn with adaptive_routing free",
         "qos_ca_high_limit: no effect without qos TRUE",
         "cc_cct: no effect without congestion_control TRUE",
-        "refuses torus-2QoS without qos TRUE",
+        "rejects torus-2QoS without qos TRUE",
         "perfmgr is not used",
         "log_flags is not used",
         "neither softib nor OpenSM 3.3.23 has an option held_back_sw_file",

@@ -136,7 +136,7 @@ def test_another_library_s_algorithms_go_in_at_one_place():
 
 
 WRONG = (
-    ((et(node(1, 4, data=b"\x05")),), "node 1 .*never ends.*node 5"),
+    ((et(node(1, 4, data=b"\x05")),), "node 1 .*depends on node 5.*never ends"),
     ((et(node(1, 4), node(1, 4)),), "occurs twice"),
     ((et(node(1, 9)),), "type 9"),
     ((et(node(1, 5, comm_size=8)),), "comm_dst is missing"),
@@ -175,7 +175,7 @@ def test_bad_traces_are_one_line_with_rank_and_node(tmp_path, ranks, message):
 
 def test_a_rank_that_nobody_answers_and_one_that_is_missing(tmp_path):
     one = written(tmp_path, et(node(1, 6, comm_src=1, comm_size=8)), et(node(4, 4)))
-    with pytest.raises(InputError, match="rank 0, node 1: it never ends"):
+    with pytest.raises(InputError, match="rank 0, node 1: the operation never ends"):
         matched(read_trace(one))
     (tmp_path / "t.3.et").write_bytes(et(node(1, 4)))
     with pytest.raises(InputError, match=r"rank 2 of 4 has no file t\.2\.et"):

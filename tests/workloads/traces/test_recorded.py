@@ -251,7 +251,7 @@ def test_a_file_that_was_not_ours_or_had_no_room(tmp_path):
     assert found.qpn.tolist() == [5] and found.rank == 0
     head["lost"] = 3
     write()
-    with pytest.raises(InputError, match="3 events found no room"):
+    with pytest.raises(InputError, match="3 events were lost"):
         threads_in(tmp_path)
     head["version"] = 9
     write()

@@ -127,7 +127,7 @@ def test_a_profile_alone_is_a_workload(tmp_path):
 
 
 def test_a_job_larger_than_the_fabric_is_refused(tmp_path):
-    with pytest.raises(InputError, match="a job of 64 ranks, more than 16"):
+    with pytest.raises(InputError, match="a job of 64 ranks, but the hosts have only 16"):
         read_trace(written(tmp_path / "big.json", step(1), 64), 16)
     (tmp_path / "list.json").write_text('{"traceEvents": {}}')
     with pytest.raises(InputError, match="traceEvents are no list"):

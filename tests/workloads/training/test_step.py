@@ -145,7 +145,7 @@ HOSTS = Hosts(np.arange(4), tuple(f"h{i}" for i in range(4)), np.zeros(4, np.int
     [
         ("training-step:1,tensor=3,batch=4", "are not a whole number of replicas"),
         ("training-step:1,tensor=8,batch=7", "a batch of 7 is not whole"),
-        ("training-step:1,experts=8,top-k=9,batch=32", "a token goes to 9 experts, and a layer has 8"),
+        ("training-step:1,experts=8,top-k=9,batch=32", "a token goes to 9 experts, but a layer has only 8"),
         ("training-step:1,tensor=8,batch=4,tflops=inf", "tflops: 'inf'"),
         ("training-step:1,tensor=8,pipeline=4,layers=30,batch=8", "30 layers are not whole for 4 stages"),
         ("training-step:1,tensor=8,expert=2,batch=8", "expert 2 needs experts"),

@@ -29,11 +29,11 @@ __all__ = ["binomial_tail", "classes_of_pairs", "compare_baselines", "drift_of"]
 
 
 def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] | None:
-    """Return a function from the names of two ends to the class of the pair (same leaf, across a
-    spine, across a core; "" if unknown); None without a fabric."""
+    """Return a function that maps the names of two measured ports to the class of the pair (same leaf, across a spine,
+    across a core; "" if unknown); None without a fabric."""
     if fabric is None:
         return None
-    if not len(end_ports(fabric)):  # a file without LIDs still shows the leaf of each host
+    if not len(end_ports(fabric)):  # a file without LIDs, which still shows the leaf of each host
         fabric = fabric.copy()
         bring_up(fabric)
     ends = ends_of_fabric(fabric, graph_of(fabric)).ends
@@ -49,12 +49,12 @@ def classes_of_pairs(fabric: Fabric | None) -> Callable[[tuple[str, str]], str] 
 LEVEL = 0.01
 """Probability of a false alarm in each kind of comparison, corrected for the number of comparisons."""
 SAME_LEAST = 0.5
-"""Two baselines belong to different fabrics if less than this share of their nodes (or hosts) is in both."""
+"""Two baselines belong to different fabrics if they have less than this share of their nodes (or hosts) in common."""
 SHOWN = 5
 EXACT = 100_000
 LENGTH_M = 0.5
-"""Difference in metres from which two cable lengths count as different: lengths are stated in steps of 0.5 m or more
-(SFF-8636 counts metres)."""
+"""Minimum difference in metres at which two cable lengths count as different. Lengths are stated in steps of 0.5 m or
+more (SFF-8636 counts metres)."""
 
 
 def compare_baselines(before: BaselineRecord, after: BaselineRecord) -> list[Finding]:
@@ -135,7 +135,7 @@ def _measurements(before: BaselineRecord, after: BaselineRecord) -> Iterator[Fin
             {k: v for k, v in r.pairs[test].items() if not named & set(k) and (kind is None or kind(k) not in apart)}
             for r in (before, after)
         ]
-        d = compare_pairs(rest[0], rest[1])  # a loss of one host is not a loss of the fabric
+        d = compare_pairs(rest[0], rest[1])  # a loss at one host is not a loss of the whole fabric
         if d.pairs and d.probability < LEVEL:
             worse = (d.ratio > 1) == latency
             yield finding(
@@ -179,8 +179,8 @@ def _host(after: BaselineRecord, before: BaselineRecord, host: str) -> Location:
 
 
 def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
-    """Report ports whose counters rise faster than before. Given the total number of events in both spans, the number
-    in the later span is binomial (Przyborowski and Wilenski 1940)."""
+    """Report ports whose counters rise faster than before. Given the total number of events in both time spans, the
+    number in the later one has a binomial distribution (Przyborowski and Wilenski 1940)."""
     both = [
         (key, counter, was, row[counter])
         for key, row in after.errors.items()
@@ -216,8 +216,8 @@ def _errors(before: BaselineRecord, after: BaselineRecord) -> Iterator[Finding]:
 
 
 def binomial_tail(k: int, n: int, p: float) -> float:
-    """Return the probability that at least ``k`` of ``n`` events happen, each of which has the probability ``p``.
-    Beyond :data:`EXACT` events, the normal distribution is used."""
+    """Return the probability that at least ``k`` of ``n`` events happen if each has the probability ``p``. For more
+    than :data:`EXACT` events, use the normal distribution."""
     if k <= 0 or p >= 1:
         return 1.0
     if p <= 0 or k > n:

@@ -1,5 +1,5 @@
 """Statistical comparison of two sets of measurements between pairs of hosts. A signed-rank test on the changes of all
-pairs shows whether the fabric changed (Wilcoxon 1945). The same test over the pairs of a host shows whether the host
+pairs shows whether the fabric changed (Wilcoxon 1945). The same test on the pairs of one host shows whether the host
 changed; Holm's method corrects for the number of hosts (Holm 1979). If the two sets have different pairs, the rank-sum
 test compares all rates (Mann and Whitney 1947).
 """
@@ -107,7 +107,7 @@ def compare_pairs(
 
 def _classes(names: np.ndarray, log: np.ndarray, level: float) -> tuple[ClassDrift, ...]:
     """Return the classes whose pairs changed by another ratio than the pairs of the other classes, most certain first.
-    (Rank-sum test with Holm's step-down method.)"""
+    The test is the rank-sum test with Holm's step-down method."""
     left = sorted(set(names.tolist()))
     worst, classes = 0.0, []
     for tests in range(len(left), 1, -1):
@@ -147,8 +147,8 @@ def _hosts(both: list[tuple[str, str]], log: np.ndarray, middle: float, level: f
 
 
 def signed_rank(differences: np.ndarray) -> float:
-    """Return the two-sided probability that signed ranks are at least as uneven as those of ``differences`` if positive
-    and negative differences are equally likely. Zeros are ignored."""
+    """Return the two-sided probability of signed ranks at least as uneven as those of ``differences``, assuming that
+    positive and negative differences are equally likely. Zeros are ignored."""
     d = np.asarray(differences, float)
     d = d[d != 0]
     n = len(d)
@@ -164,8 +164,9 @@ def signed_rank(differences: np.ndarray) -> float:
 
 
 def _exact(rank: np.ndarray, plus: float) -> float:
-    """Return this probability from a count of all assignments of signs: the sums of all subsets of the ranks. Ranks are
-    doubled, so that those of ties are whole numbers."""
+    """Return the probability of :func:`signed_rank` from a count of all assignments of signs, that is, of the sums of
+    all subsets of the ranks. Ranks are doubled in this count, so that those of ties are whole numbers. ``plus``: sum of
+    the ranks of positive differences."""
     twice = np.rint(2 * rank).astype(np.int64)
     counts = np.zeros(int(twice.sum()) + 1)
     counts[0] = 1.0
@@ -190,8 +191,8 @@ def mann_whitney(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _ranks(values: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the ranks from 1, where equal values get the mean of their ranks; and the sum of t**3
-    - t over groups of t equal values."""
+    """Return the ranks, which begin with 1 (equal values get the mean of their ranks), and the sum of t**3 - t over all
+    groups of t equal values."""
     _, at, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
     return (last - (count - 1) / 2)[at.reshape(-1)], float((count.astype(float) ** 3 - count).sum())

@@ -1,6 +1,6 @@
-"""Expected values of pairs of hosts: bandwidth from the links of the path, and latency of the path, computed as in
-``simulate`` and ``--pace``. If a link trained at a lower rate than most links of its kind, the rate of its kind is
-expected.
+"""Expected values of pairs of hosts: the bandwidth, from the links of the path, and the latency of the path. Both are
+computed as in ``softib simulate`` and with ``--pace``. If a link trained at a lower rate than most links of its kind,
+the rate of its kind is expected.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ KINDS: tuple[Kind, ...] = ("host", "adapter", "cable", "switch", "direction")
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the fabric. ``row`` depends on ``kind``: the number of a host, the end of an adapter, the smaller port
-    row of a cable, the node of a switch, or the sending port row of a direction. ``same``: further parts that exactly
-    the same measurements cross, so they cannot be distinguished."""
+    """A part of the fabric. ``row`` depends on ``kind``: the number of a host, the row of an adapter in :class:`Ends`,
+    the smaller of a cable's two port rows, the node of a switch, or the port row of the sender of a direction.
+    ``same``: further parts that exactly the same measurements cross, so that they cannot be distinguished from this
+    one."""
 
     kind: Kind
     row: int
@@ -41,7 +42,7 @@ class Part:
 
 @dataclass(frozen=True)
 class FabricParts:
-    """``parts`` of a test's measurements, with a description of each."""
+    """The ``parts`` that the measurements of a test cross, with a description of each."""
 
     parts: Parts
     what: tuple[Part, ...]
@@ -49,8 +50,8 @@ class FabricParts:
 
 def parts_of(measured: Measurements, rows: np.ndarray, test: str, expectation: Expectation | None) -> FabricParts:
     """Return the parts that the measurements ``rows`` (all of ``test``) cross, according to the forwarding tables. If
-    data or answers flow in both directions, the parts of both paths are included. If ``expectation`` is None, only
-    hosts and adapters are returned."""
+    data or answers flow in both directions, the parts of both directions' paths are included. If ``expectation`` is
+    None, only hosts and adapters are returned."""
     ends, a, b = measured.ends, measured.source[rows], measured.target[rows]
     host = _host_numbers(ends)
     n = len(rows)
@@ -71,7 +72,7 @@ def parts_of(measured: Measurements, rows: np.ndarray, test: str, expectation: E
 
 
 def _host_numbers(ends: Ends) -> np.ndarray:
-    """Return the row of the first end of each end's host."""
+    """Return a number for the host of each measured port: the row of the host's first port."""
     first: dict[str, int] = {}
     return np.array([first.setdefault(h, i) for i, h in enumerate(ends.host)], np.int64)
 
@@ -95,8 +96,8 @@ def _on_paths(e: Expectation, a: np.ndarray, b: np.ndarray, both: bool) -> list[
 
 
 def _without_doubles(keys: np.ndarray, first: np.ndarray, row: np.ndarray, width: int) -> FabricParts:
-    """Merge parts that the same measurements cross: of these, the part whose kind is first in :data:`KINDS` stays, and
-    the others are in its ``same``."""
+    """Merge parts that the same measurements cross, and return the remaining parts. Of such parts, the one whose kind
+    is first in :data:`KINDS` stays, and the others are in its ``same``."""
     leads: dict[bytes, int] = {}
     same: dict[int, list[tuple[Kind, int]]] = {}
     kept: list[int] = []
@@ -123,7 +124,7 @@ class Paths:
     port: np.ndarray
 
     def of(self, i: int) -> np.ndarray:
-        """Return ports of message ``i``."""
+        """Return the ports that send message ``i``."""
         return self.port[self.first[i] : self.first[i + 1]]
 
 
@@ -150,8 +151,8 @@ def usual_gbps(fabric: Fabric, gbps: np.ndarray) -> np.ndarray:
 
 
 class Expectation:
-    """Expected values on ``fabric``, which has LIDs and tables. ``row``: the fabric's end port of each row of
-    :class:`Ends`."""
+    """Calculator of expected values on ``fabric``, which has LIDs and forwarding tables. ``row``: the fabric's end port
+    of each row of :class:`Ends`."""
 
     def __init__(self, fabric: Fabric, row: np.ndarray, path_sl: np.ndarray | None = None):
         self.fabric, self.row = fabric, row
@@ -170,7 +171,7 @@ class Expectation:
 
     def bandwidth(self, source: np.ndarray, target: np.ndarray, size: int, loaded: bool) -> np.ndarray:
         """Return the Gb/s of payload of messages of ``size`` bytes (float64; 0 without a path): the minimum over the
-        path's links. With ``loaded``, all flows of this call run at once, and share links evenly.
+        path's links. With ``loaded``, all flows of this call run at once and share links evenly.
         """
         there = self.paths(source, target)
         rate = self.gbps[there.port]
@@ -186,8 +187,8 @@ class Expectation:
         return out * size / np.maximum(octets, 1)
 
     def latency_us(self, source: np.ndarray, target: np.ndarray, size: int) -> np.ndarray:
-        """Return half the round-trip time of ``size`` bytes without load (float64; NaN without a path): the mean of
-        both directions."""
+        """Return half the round-trip time of ``size`` bytes without load in µs (float64; NaN without a path), which is
+        the mean of both directions."""
         out = np.zeros(len(source))
         for a, b in ((source, target), (target, source)):
             m = messages(self.row[a], self.row[b], size)

@@ -26,7 +26,8 @@ __all__ = ["ClassSummary", "Judged", "Unit", "judge", "summary"]
 Unit = Literal["Gb/s", "us"]
 
 BELOW = 0.9
-"""If the median pair of a test reaches less than this share of its expected value, an information is reported."""
+"""If the median pair of a test reaches less than this share of its expected value, a finding of severity information is
+reported."""
 SHOWN = 5
 """Number of examples in evidence."""
 
@@ -57,7 +58,7 @@ def judge(
 ) -> Judged:
     """Return the findings of measurements. ``sizes``: bytes of a message by test. ``reference``
     float64[m]: where it is not NaN, compare with this value (a baseline) instead of the model.
-    ``paced``: links are paced; otherwise the model does not apply."""
+    ``paced``: whether links are paced; if not, the model does not apply."""
     model = np.full(len(measured), np.nan) if expectation is None else expectation.of(measured, dict(sizes))
     usual = model if reference is None else np.where(np.isfinite(reference), reference, model)
     cases: dict[tuple[str, int], _Case] = {}
@@ -114,8 +115,8 @@ def _add(
 
 
 def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Part:
-    """Return the part under which a finding is reported. For a cable to a host, or one direction of it, this is the
-    adapter; for the only adapter of a host, the host; for a direction of a cable between switches, the cable.
+    """Return the part that a finding names. For a cable to a host, or one direction of it, this is the adapter; for the
+    only adapter of a host, it is the host; for a direction of a cable between switches, it is the cable.
     """
     kind, row, ends = part.kind, part.row, measured.ends
     if e is not None and kind in ("cable", "direction"):
@@ -134,8 +135,8 @@ def _canonical(measured: Measurements, e: Expectation | None, part: Part) -> Par
 
 
 def _folded(measured: Measurements, cases: dict[tuple[str, int], _Case]) -> list[_Case]:
-    """Remove adapters whose host is blamed by another test. (If the effect in a test is small, the test may find only
-    one adapter of a slow host.)"""
+    """Return ``cases`` without adapters whose host is blamed by another test. If the effect in a test is small, the
+    test may find only one adapter of a slow host."""
     host = measured.ends.host
     hosts = {host[row] for kind, row in cases if kind == "host"}
     return [c for (kind, row), c in cases.items() if kind != "adapter" or host[row] not in hosts]
@@ -226,7 +227,7 @@ def _label(measured: Measurements, e: Expectation, kind: str, row: int) -> str:
 
 
 def _place_of(measured: Measurements, e: Expectation | None) -> Callable[[int], list[Location]]:
-    """Return a function from an end to its place."""
+    """Return a function that maps a measured port to its locations."""
     host = measured.ends.host
     return lambda row: (
         [Location(host[row], 0)] if e is None else [port_location(e.fabric, int(e.plane.ends[e.row[row]]))]
@@ -234,7 +235,7 @@ def _place_of(measured: Measurements, e: Expectation | None) -> Callable[[int], 
 
 
 def _unmeasured(measured: Measurements, e: Expectation | None) -> list[Finding]:
-    """Return one finding for each reason why hosts failed, and one for failed pairs."""
+    """Return one finding for each reason for which hosts failed, and one for failed pairs."""
     ends = measured.ends
     hosts: dict[str, dict[str, int]] = {}
     pairs: dict[tuple[str, str], Failure] = {}

@@ -19,8 +19,8 @@ __all__ = ["latency_under_load_us"]
 
 US = 10**6
 SETTLED_PS, EVERY_PS, PROBES = 20 * US, 2 * US, 16
-"""Short messages of a pair: time of the first (buffers fill long before that), interval between two, and number in each
-direction."""
+"""Short messages of a pair: start time of the first (buffers are full long before that), interval between two, and
+number in each direction."""
 END_PS = SETTLED_PS + (PROBES + 4) * EVERY_PS
 SPEED_FIELDS = (
     PortInfo.link_width_active,
@@ -35,7 +35,8 @@ def latency_under_load_us(
 ) -> np.ndarray:
     """Return half the round-trip time of ``size`` bytes in microseconds for each pair (float64; NaN without a path):
     the median of :data:`PROBES` messages in each direction. ``source`` and ``target`` are row numbers in :class:`Ends`,
-    the measured ports of ``e``. The pairs of a ``part`` are measured while the other parts send the load."""
+    the measured ports of ``e``. The pairs of a ``part`` are measured while the pairs of the other parts send the
+    load."""
     out = e.latency_us(source, target, size)
     fabric = _as_built(e)
     for number in np.unique(part).tolist():
@@ -82,7 +83,7 @@ def _links(e: Expectation, a: np.ndarray, b: np.ndarray) -> Paths:
 
 
 def _any(paths: Paths, marked: np.ndarray) -> np.ndarray:
-    """Return which pairs have a ``marked`` link."""
+    """Return whether each pair has a ``marked`` link."""
     hits = np.concatenate([[0], np.cumsum(marked[paths.port])])
     return np.asarray(hits[paths.first[1:]] > hits[paths.first[:-1]])
 
@@ -90,7 +91,8 @@ def _any(paths: Paths, marked: np.ndarray) -> np.ndarray:
 def _wait_us(
     e: Expectation, fabric: Fabric, pairs: tuple[np.ndarray, np.ndarray], load: tuple[np.ndarray, np.ndarray], size: int
 ) -> np.ndarray:
-    """Return the additional time of a message of each of ``pairs`` under ``load``: the mean of both directions."""
+    """Return the additional time in µs that a message of each of ``pairs`` takes under ``load``: the mean of both
+    directions."""
     a, b = _both(*pairs)
     x, y = _both(*load)
     octets = int(float(e.gbps.max()) * 1e9 / 8 * END_PS / 1e12)

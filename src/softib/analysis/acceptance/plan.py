@@ -1,5 +1,5 @@
-"""The plan of an acceptance run: rounds, tests and batches, with the expected duration of each pair. Also the
-conversion of the journal's entries to measurements."""
+"""The plan of an acceptance run (rounds, tests and batches, with the expected duration of each pair), and the
+conversion of journal entries to measurements."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ NODE_DESCRIPTION = re.compile(r"^(?P<host>\S+)[ /:]+(?P<device>[a-z][a-z0-9]*_?\
 
 @dataclass(frozen=True)
 class FabricEnds:
-    """``ends``, and for each its ``row`` among the fabric's end ports (int64) and its ``port`` of the fabric (int64).
-    ``tree``: whether the fabric is a tree, whose tiers have names."""
+    """The measured ports of a fabric, ``ends``. For each, ``row`` is its row among the fabric's end ports (int64), and
+    ``port`` its port row (int64). ``tree``: whether the fabric is a tree, so that its tiers have names."""
 
     ends: Ends
     row: np.ndarray
@@ -112,8 +112,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _rails(hosts: Sequence[str]) -> np.ndarray:
-    """Return the position of each port among those of its host, in the order of adapters and
-    ports."""
+    """Return the position of each port among the ports of its host, in the order of adapters and ports."""
     seen: dict[str, int] = {}
     out = np.zeros(len(hosts), np.int32)
     for i, host in enumerate(hosts):
@@ -156,7 +155,7 @@ class AcceptancePlan:
 
 
 def host_ports(ends: Ends) -> list[HostPort]:
-    """Return the ends in the form in which launchers need them."""
+    """Return the measured ports as launchers need them."""
     return [
         HostPort(n, h, d, int(p))
         for n, h, d, p in zip(ends.node, ends.host, ends.device, ends.portnum.tolist(), strict=True)
@@ -175,7 +174,7 @@ def plan_batches(
     seed: int = 0,
 ) -> AcceptancePlan:
     """Plan the run. ``seconds``: duration of each program at the expected rate. ``at_once``: maximum number of pairs
-    that run at the same time, in tests in which pairs must not share links."""
+    that run at the same time in tests whose pairs must not share links."""
     rounds = rounds_of(ends, per_class, seed)
     sizes = {t.name: LATENCY_SIZE if t.latency else size for t in tests}
     batches: list[Batch] = []
@@ -198,8 +197,8 @@ def plan_batches(
 
 
 def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[Batch]:
-    """Return a batch for each part of the round: the pairs of the part are measured, and all others are the load.
-    Returns no batch if the round has a single pair."""
+    """Return a batch for each part of the round, in which the pairs of the part are measured and all other pairs send
+    the load. Return no batch if the round has a single pair."""
     part = measuring_parts(len(one))
     out = []
     for number in range(int(part.max(initial=-1)) + 1):
@@ -210,7 +209,7 @@ def _under_load(one: Round, test: PairTest, pairs: Sequence[Exchange]) -> list[B
 
 
 def _crossed(e: Expectation, one: Round) -> list[set[int]]:
-    """Return the ports through which data of each pair leaves, in both directions."""
+    """Return, for each pair, the ports that send its data in either direction."""
     there, back = e.paths(one.source, one.target), e.paths(one.target, one.source)
     return [set(there.of(i).tolist()) | set(back.of(i).tolist()) for i in range(len(one))]
 

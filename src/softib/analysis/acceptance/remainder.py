@@ -23,10 +23,11 @@ SLOW = 0.3
 """A pair is listed if it lost at least this share of its bandwidth without an explanation; the value is softib's
 choice."""
 HALF = 0.5
-"""A single measurement is a warning from this unexplained loss on (as a share), because momentary disturbances of a
-host rarely cause more."""
+"""Minimum unexplained loss, as a share, at which a single measurement is a warning. Momentary disturbances of a host
+rarely cause a larger loss."""
 Explained = Mapping[str, tuple[np.ndarray, np.ndarray, FabricParts, Sequence[Blamed]]]
-"""Test → (rows of its measurements, how much worse each is than usual, the parts, those of them that are blamed)."""
+"""Test → (rows of its measurements, how much worse each is than usual, the parts that they cross, the parts that are
+blamed)."""
 Place = Callable[[int], list[Location]]
 
 

@@ -1,5 +1,5 @@
-"""Fit those constants of a machine on which the rows of a log depend. To judge the fit, each half of the rows is
-predicted by a fit to the other half."""
+"""Fits the constants of a machine on which the rows of a log depend. To judge the fit, each half of the rows is
+predicted with constants fitted to the other half."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ __all__ = ["INSIDE", "Calibrated", "Knob", "calibrated", "half_width"]
 INSIDE = 0.9
 """Share of measurements that a range must contain."""
 CHANGE = 1.25
-"""Factor by which a constant is changed, to see which rows depend on it."""
+"""Factor by which a constant is changed to determine the rows that depend on it."""
 LEAST = 0.03
-"""Minimum change of a row's time, as a share, that counts as a dependency."""
+"""A row depends on a constant if its time changes by at least this share."""
 ROWS = 2
 """Minimum number of rows that must depend on a constant."""
 SHARES = (1.0, 0.6, 0.36)
-"""Factors on the start value of a constant with a ``limit``: a fit is started from each."""
+"""For a constant with a ``limit``, one fit is started from the start value times each of these factors."""
 MOST = 0.35
-"""Limit of an error, log(predicted / measured), in a fit: a larger error has no larger effect."""
+"""In a fit, an error, log(predicted / measured), is limited to this value, so that a larger error has no larger
+effect."""
 
 Predict = Callable[[Mapping[str, float]], np.ndarray]
 """Function from values of the constants to predictions of the log's rows."""
@@ -47,12 +48,12 @@ class Knob:
 
     @property
     def start(self) -> float:
-        """Start value of a fit; it is above 0, because the scale is logarithmic."""
+        """The start value of a fit. It is above 0, because the scale is logarithmic."""
         return self.now or 1.0
 
     @property
     def most(self) -> float:
-        """Largest value of the constant."""
+        """The largest value of the constant."""
         return self.start if self.limit else math.inf
 
     @property
@@ -64,8 +65,8 @@ class Knob:
 @dataclass(frozen=True)
 class Calibrated:
     """Result of a calibration. ``values``: those of the fitted constants; ``kept``: constants on which the rows do not
-    depend. By row, log(measured / predicted time): ``before`` the fit, ``after`` it, and ``left_out``, where a fit to
-    one half of the rows predicts the other half."""
+    depend. ``before``, ``after`` and ``left_out`` contain log(measured / predicted time) of each row: before the fit,
+    after it, and with each half of the rows predicted by a fit to the other half."""
 
     values: dict[str, float]
     kept: tuple[str, ...]
@@ -75,7 +76,7 @@ class Calibrated:
 
 
 def calibrated(log: BenchmarkLog, knobs: tuple[Knob, ...], predict: Predict) -> Calibrated:
-    """Fit those of ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` if
+    """Return the result of a fit of those ``knobs`` on which the rows of ``log`` depend. Raises :class:`InputError` if
     the log depends on none of them, or has too few rows for them."""
     predict = _remembered(predict)
     start = {k.name: k.start for k in knobs}
@@ -140,7 +141,7 @@ def _fitted(
 
 
 def half_width(ratios: np.ndarray) -> float:
-    """Return, as a logarithm, half the width of a range that contains a share :data:`INSIDE` of future rows. This is a
+    """Return half the width, as a logarithm, of a range that contains the share :data:`INSIDE` of future rows. It is a
     quantile of ``ratios``, corrected for their finite number (split conformal prediction)."""
     ordered = np.sort(np.abs(ratios))
     return float(ordered[min(math.ceil(INSIDE * (len(ordered) + 1)), len(ordered)) - 1])

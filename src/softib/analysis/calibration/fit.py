@@ -1,4 +1,4 @@
-"""Fit several parameters together with least squares (Levenberg, Marquardt), each on a logarithmic scale. Parameters
+"""Fits several parameters together by least squares (Levenberg, Marquardt), each on a logarithmic scale. Parameters
 with similar effects are distinguished as far as the data permits."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 __all__ = ["fit"]
 
 STEP = 0.02
-"""Step of a parameter's logarithm for a derivative."""
+"""Step of a parameter's logarithm with which a derivative is computed."""
 SMALLEST = 1e-3
 """Lower limit of a parameter, divided by its start value."""
 MOST = 0.7

@@ -58,8 +58,8 @@ class Simulated:
 
 
 def values_of(log: BenchmarkLog, job: Job, run: Callable[[Job], float]) -> np.ndarray:
-    """Return the prediction of ``run`` (µs of a job) for each size of ``log``, in the unit of the
-    log."""
+    """Return the prediction for each message size of ``log``, in the unit of the log. ``run`` returns the time of a job
+    in µs."""
     return np.array([_value(log.pattern, job, size, run) for size, _ in log.rows])
 
 
@@ -67,15 +67,15 @@ def _value(pattern: str, job: Job, size: int, run: Callable[[Job], float]) -> fl
     changed = lambda **more: job.model_copy(update={"size": size, **more})
     if pattern == "mpi-latency":  # the benchmark prints half of a round trip
         return run(changed(iterations=1)) / 2
-    if pattern == "mpi-bandwidth":  # the benchmark sends window after window, so startup costs do not count
+    if pattern == "mpi-bandwidth":  # the benchmark sends one window after another, so startup costs do not count
         one, two = (run(changed(iterations=n)) for n in (1, 2))
         return WINDOW * size / (two - one)
     return run(changed())
 
 
 def of_law(job: Nccl, hosts: Hosts, machine: MachineFile) -> Callable[[Job], float]:
-    """Return a function from an NCCL job to its time on nodes as ``machine`` describes them, from the formula for an
-    idle network (:mod:`softib.workloads.nccl.law`)."""
+    """Return a function that computes the time of an NCCL job on the nodes described by ``machine``, with the formula
+    for an idle network (:mod:`softib.workloads.nccl.law`)."""
     rows = rows_of(job, hosts)
     placed = machine_of_job(job, hosts.name, rows, hosts.gbps)
     changes: dict[str, Any] = {"constants": machine.nccl}

@@ -19,9 +19,9 @@ LEAST = 0.01
 
 
 def hop_readings(site: Site, readings: Readings, paths: PathSet) -> list[HopReading]:
-    """Return the readings of the cables on the first pair's path in the tables; without tables, of the cables that all
-    shortest paths have in common. Each cable is listed once, even if the path crosses it in both directions (as when a
-    log names only one end)."""
+    """Return the readings of the cables on the first pair's path according to the forwarding tables. Without tables,
+    return those of the cables that all shortest paths have in common. Each cable is listed once, even if the path
+    crosses it in both directions (as when a log names only one end)."""
     sure = paths.by_tables or [c for c, w in paths.weight.items() if w > 0.999][:8]
     return [_hop(site, readings, port) for port in {int(site.cable[p]): p for p in reversed(sure)}.values()][::-1]
 

@@ -37,14 +37,14 @@ REPORTS = {
     "manager-changed": "",
     "partition-violation": "",
 }
-"""Symptoms that kernels and managers report instead of the job → state of the port that they name."""
+"""Symptoms that kernels and managers report (not the job) → state of the port that they name."""
 SECONDARY = ("process-died", "tcp-used", "no-result")
 ABORTS = ("6", "SIGABRT", "Aborted", "134", "15", "SIGTERM", "143")
 NETWORK = ("retry-exceeded", "receiver-not-ready", "remote-access", "invalid-request", "connect-failed", "flushed")
 NAMING = ("node-failed", "device-fatal")
 """Symptoms whose line names the host that failed."""
 ALIVE = (*NETWORK, "peer-lost", "collective-timeout", "aborted", "receive-timeout")
-"""Symptoms that a program prints itself, which shows that its host was running."""
+"""Symptoms that a program itself prints; they show that its host was running."""
 
 
 def window_of(log: JobLog, at_s: float | None = None) -> Window | None:
@@ -153,7 +153,7 @@ def explain_failure(
 
 def _of_hosts(log: JobLog, site: Site | None, hosts: Sequence[str], notes: list[str]) -> JobLog:
     """Return ``log`` without errors and connections that have no end on one of ``hosts``; if ``hosts`` is empty, return
-    the whole log. If one log contains several jobs and it is unclear to which an entry belongs, a note is added."""
+    the whole log. If a log contains several jobs and it is unclear to which of them an entry belongs, add a note."""
     if len(log.job_ids) > 1 and not hosts:
         notes.append(f"the logs belong to several jobs, {few(log.job_ids)}; use --hosts with the hosts of one job")
     if hosts:
@@ -193,8 +193,8 @@ def _is_of(end: End, site: Site | None, rows: set[int], short: set[str]) -> bool
 
 
 def _roots(events: Sequence[Event]) -> list[Event]:
-    """Return the events that may show the cause, the nearest to it first. Aborts and kills that follow an error are
-    left out."""
+    """Return the events that may show the cause; the event nearest to the cause comes first. Aborts and kills that
+    follow an error are left out."""
     network = [e for e in events if e.symptom in NETWORK]
     others = [e for e in events if e.symptom not in SECONDARY and e.symptom != "aborted"]
     killed = {id(e) for e in events if e.symptom == "process-died" and e.detail in ABORTS and others}
@@ -213,8 +213,8 @@ def _stated(log: JobLog) -> list[tuple[End, End]]:
 
 
 def _pairs(log: JobLog, site: Site, hosts: Sequence[str], notes: list[str]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Return (pairs of port rows, all ends). The pairs are those that failed; if there are none, those that were
-    connected; if there are none, all pairs of the job's hosts."""
+    """Return the pairs of port rows, and all ports of the job. The pairs are those that failed; otherwise those that
+    were connected; otherwise all pairs of the job's hosts."""
     tried: set[str] = set()
 
     def port(end: End) -> int:
@@ -276,7 +276,7 @@ def _first_pkeys_apart(f: Fabric, a: int, b: int) -> bool:
 
 
 def _reported(events: Sequence[Event], site: Site) -> dict[int, str]:
-    """Return port → its state, for ports that kernels or managers report in the logs."""
+    """Return the states, by port, that kernels or managers report in the logs."""
     reports = {}
     for event in events:
         report = REPORTS.get(event.symptom)

@@ -26,9 +26,9 @@ __all__ = ["ScheduledJob", "expand_hostlist", "read_hosts", "read_jobs"]
 
 
 def read_hosts(given: str | os.PathLike[str] | Sequence[str]) -> list[str]:
-    """Return names, each once, in order: from a sequence, from a file (the first word of each
-    line; ``#`` begins a comment; ``host:8`` and ``host slots=8`` name ``host``), or from
-    ``node[001-016],login``. Raises :class:`UnreadableFile` and :class:`InputError` in one line."""
+    """Return the distinct host names in order, from a sequence, from a file (the first word of each line; ``#`` starts
+    a comment; ``host:8`` and ``host slots=8`` name ``host``), or from a text like ``node[001-016],login``. Raises
+    :class:`UnreadableFile` and :class:`InputError` in one line."""
     if not isinstance(given, str | os.PathLike):
         texts, place = [str(t) for t in given], ""
     elif os.path.isfile(given):
@@ -58,7 +58,7 @@ MOST_BYTES = 256 << 20
 MOST_HOSTS, MOST_IN_ALL = 200_000, 4_000_000
 DIGITS = 18
 SLURM_KEYS = frozenset({"job_state", "state", "nodes", "job_resources"})
-"""Every job that Slurm writes has at least one of these keys."""
+"""Keys of which every job in Slurm's output has at least one."""
 RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "Running"})
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "Pending"})
 """States of jobs that do not run yet or no longer run; their times are planned times."""
@@ -158,8 +158,8 @@ def _slurm(jobs: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJo
 
 
 def _nodes(job: Mapping[str, Any]) -> str:
-    """Return the hostlist. It is ``nodes`` of the job, or ``job_resources.nodes``: a text before
-    Slurm 23.11, later an object with ``list`` and ``allocation``. "" if there is none."""
+    """Return the hostlist of a job, "" if there is none. It is in ``nodes``, or in ``job_resources.nodes`` (a text
+    before Slurm 23.11, later an object with ``list`` and ``allocation``)."""
     resources = job.get("job_resources")
     nodes = job.get("nodes") or (resources.get("nodes") if isinstance(resources, Mapping) else None)
     if isinstance(nodes, Mapping):
@@ -170,7 +170,7 @@ def _nodes(job: Mapping[str, Any]) -> str:
             else []
         )
         nodes = nodes.get("list") or ",".join(names)
-    return nodes if isinstance(nodes, str) and nodes != "None assigned" else ""  # sacct's texts for none
+    return nodes if isinstance(nodes, str) and nodes != "None assigned" else ""  # sacct's texts for a job without nodes
 
 
 def _states(job: Mapping[str, Any]) -> set[str]:
@@ -189,7 +189,7 @@ def _then(states: set[str], span: tuple[float | None, float | None], at_s: float
 
 
 def _pods(items: list[Any], of: str, at_s: float | None) -> Iterator[ScheduledJob]:
-    """Return the jobs of pods; all pods of one owner are one job. Pods that have no node or have ended are skipped."""
+    """Yield the jobs of pods; all pods of one owner are one job. Pods that have no node or have ended are skipped."""
     pods = [p for p in items if isinstance(p, Mapping) and p.get("kind", "Pod") == "Pod"]
     if items and not pods:
         kind = next((str(p.get("kind")) for p in items if isinstance(p, Mapping)), "none")

@@ -1,6 +1,6 @@
-"""Jobs on a fabric: the links that each may use, the jobs that share a link, and their expected slowdown. Because a
-job's traffic is unknown, any two of its hosts may communicate. As in collective libraries, adapter n of a host sends to
-adapter n of the other host (rails).
+"""Jobs on a fabric: the links that each job may use, the jobs that share links, and the expected slowdown of each.
+Because a job's traffic is unknown, any two of its hosts may communicate. As in collective libraries, adapter n of a
+host sends to adapter n of the other host (rails).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["JobLinks", "JobOnFabric", "place_jobs"]
 
 EVERY_PAIR = 512
-"""Largest number of ports in a job's rail for which all pairs are examined. For more ports, :data:`SHIFTS` shifts are
-examined, which use all links that many pairs use."""
+"""Largest number of ports in a job's rail for which all pairs are examined. For more ports, only :data:`SHIFTS` shifts
+are examined; they use all links that many pairs use."""
 SHIFTS = 256
 ROUNDS = 8
 """Number of random permutations of each job over which the slowdown is averaged."""
@@ -62,13 +62,12 @@ class JobLinks:
         return np.asarray(self.uses.sum(axis=0))
 
     def crossing(self, node_guid: int, portnum: int) -> list[str]:
-        """Return names of the jobs whose traffic may cross the cable of this port, in either
-        direction."""
+        """Return the names of the jobs whose traffic may cross the cable of this port, in either direction."""
         channels = list(self.row.get((node_guid, portnum), ()))
         return [j.job.name for i, j in enumerate(self.jobs) if self.uses[i, channels].any()]
 
     def ports_of(self, job: int) -> list[tuple[str, int, int]]:
-        """Return (host, NodeGUID, portnum) of each of its adapters' ports."""
+        """Return (host, NodeGUID, portnum) of each adapter port of the job."""
         f, out = self.fabric, []
         for port in self.port[self.network.n_links + self.jobs[job].ends].tolist():
             node = int(f.port_node[port])
@@ -100,7 +99,7 @@ class JobLinks:
     def slowdown(self, slow_gbps: Mapping[tuple[int, int], float] | None = None) -> list[float]:
         """Return the expected slowdown of each job's messages, compared with the job running alone on a fabric without
         faults. All jobs send random permutations at once, and flows share every link evenly (static layer).
-        ``slow_gbps``: actual rate of the port at (NodeGUID, portnum) and its peer.
+        ``slow_gbps``: (NodeGUID, portnum) → actual rate of this port and its peer.
         """
         rate = self._rates(slow_gbps or {})
         alone, together = np.zeros(len(self.jobs)), np.zeros(len(self.jobs))

@@ -36,8 +36,8 @@ def slurm_span(job: Mapping[str, Any], states: set[str]) -> Span:
 
 
 def _slurm_number(value: Any) -> float | None:
-    """Return seconds since 1970, from a number or (Slurm 23.02 and later) from ``{"set": true,
-    "infinite": false, "number": N}``; 0 means none."""
+    """Return seconds since 1970, from a number or (Slurm 23.02 and later) from ``{"set": true, "infinite": false,
+    "number": N}``; 0 means that there is no time."""
     if isinstance(value, Mapping):
         value = value.get("number") if value.get("set", True) is True and not value.get("infinite") else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:

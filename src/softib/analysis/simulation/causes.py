@@ -17,29 +17,29 @@ __all__ = ["BusyPort", "EngineLoad", "busy_ports", "engine_loads"]
 SHOWN_PORTS = 5
 SHOWN_PAIRS = 3
 UNEVEN = 1.5
-"""If a link has at least this many times the mean load of the switch's other links to switches, the cause is the
-tables."""
+"""If the load of a link is at least this many times the mean load of the switch's other links to switches, the cause is
+the forwarding tables."""
 FULL = 0.95
 SHARE_OF_CREDITS = 0.5
-"""If a link carried at least this share of the rate that its credits allow, averaged over the run, it waited for
-credits."""
+"""A link waited for credits if, averaged over the run, it carried at least this share of the rate that its credits
+allow."""
 AS_BUSY = 0.98
 """If the load of a host's link is at least this share of a port's load, the host's link limits the flow as much as the
 port.
 """
 HARDLY = 0.02
-"""Below this load no link counts as busy."""
+"""No link counts as busy below this load."""
 BUSY = 0.5
-"""A port may delay others from this load on; if no port reaches it, the run did not wait for links.
+"""Minimum load at which a port may delay messages. If no port reaches it, the run did not wait for links.
 """
 SEEN = {
     "pause_frames_received": "pause frames stopped it",
     "tail_drops": "frames dropped at its full queue",
     "ecn_marked": "frames marked",
 }
-"""Figures of an Ethernet port that a cause mentions, and the text for each."""
+"""Counters of an Ethernet port → text with which a cause mentions them."""
 CROWD = 1.5
-"""If at least this number of messages is in flight on average, their senders delay each other."""
+"""Minimum mean number of messages in flight at which their senders delay each other."""
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,8 @@ def _mean_of_others(run: RunResult, port: int) -> float:
 
 
 def _host_links(run: RunResult, messages: np.ndarray) -> float:
-    """Return, over all ``messages``, the smallest value of: the load of the busier link of the message's two hosts."""
+    """Return the load of the busier of the two hosts' links for the message of ``messages`` for which it is
+    smallest."""
     f, m = run.fabric, run.messages
     sender = run.plane.ends[m.src[messages]]
     receiver = f.port_peer[run.plane.ends[m.dst[messages]]]
@@ -204,16 +205,16 @@ def _host_links(run: RunResult, messages: np.ndarray) -> float:
 
 
 def _exchanged(run: RunResult, port: int, rows: np.ndarray) -> bool:
-    """Return whether a receiver's link is busy with an exchange, for example a collective: the host
-    sends for as long as it receives, and the senders of the messages ``rows`` are on average (by
-    bytes) half as busy."""
+    """Return whether a receiver's link is busy with an exchange, for example a collective. In an exchange, the host
+    sends for as long as it receives, and the senders of the messages ``rows`` are at least half as busy on average
+    (weighted by bytes)."""
     f, m = run.fabric, run.messages
     busy = np.average(run.load[run.plane.ends[m.src[rows]]], weights=m.size[rows].astype(float))
     return bool(min(run.load[f.port_peer[port]] * 0.5, busy) >= 0.5 * AS_BUSY * run.load[port])
 
 
 def _short_of_credits(run: RunResult) -> np.ndarray:
-    """Return which ports waited for credits (bool[ports])."""
+    """Return whether each port waited for credits (bool[ports])."""
     return np.asarray(run.load * run.plane.gbps >= SHARE_OF_CREDITS * run.plane.credits.gbps) & (run.load > 0)
 
 
@@ -227,7 +228,7 @@ def _waits_for_credits(run: RunResult, rows: np.ndarray) -> bool:
 def _cause(
     run: RunResult, port: int, rows: np.ndarray, sources: int, targets: int, at_once: float
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Return why the port is busy, what would help, and the corresponding changes of a what-if.
+    """Return the reason why the port is busy, a remedy, and the corresponding changes of a what-if.
     ``rows``: the messages that cross it; ``at_once``: mean number of messages in flight."""
     whose = f"traffic of {counted(sources, 'host')} to {targets}"
     if _short_of_credits(run)[port]:
@@ -319,7 +320,7 @@ def _computing(run: RunResult) -> float:
 
 
 def _waits(run: RunResult) -> tuple[str, str]:
-    """Return cause and remedy of a run that waits for nothing in the fabric: computations or latencies."""
+    """Return cause and remedy of a run that waits for computations or latencies, and not for the fabric."""
     computing = _computing(run)
     if computing >= BUSY:
         return (
@@ -333,7 +334,7 @@ def _waits(run: RunResult) -> tuple[str, str]:
 
 
 def _hardly_busy(run: RunResult, port: int, rows: np.ndarray, whose: str) -> tuple[str, str, tuple[str, ...]]:
-    """Return the values of :func:`_cause` for a run in which no link is busy for half of the time. The cause then is
+    """Return the values of :func:`_cause` for a run in which no link is busy for half of the time. The causes are then
     rates of hosts, latencies, messages that wait for earlier ones, or ACK timeouts after losses."""
     repeated = 0 if run.failures is None else int((run.failures.resent > 0).sum())
     discards = run.outcome.counters["port_xmit_discards"]
@@ -366,8 +367,8 @@ def _hardly_busy(run: RunResult, port: int, rows: np.ndarray, whose: str) -> tup
 
 
 def _hardly_busy_ethernet(run: RunResult) -> tuple[str, str]:
-    """Return cause and remedy of a run over Ethernet in which no link is busy for half of the time: rates that
-    congestion control reduced, losses, processors of hosts, or latencies."""
+    """Return cause and remedy of a run over Ethernet in which no link is busy for half of the time. The causes are
+    rates reduced by congestion control, losses, processors of hosts, or latencies."""
     figures, end = run.outcome.port_figures, max(run.outcome.end_ps, 1)
     busy = f"no link is busy for more than {run.load.max():.0%} of the run"
     drops = int(figures["tail_drops"].sum() + figures["headroom_drops"].sum())
@@ -383,9 +384,9 @@ def _hardly_busy_ethernet(run: RunResult) -> tuple[str, str]:
 
 
 def engine_loads(run: RunResult) -> list[EngineLoad]:
-    """Return the load of the busiest link between switches with each other engine's tables, lowest
-    first. Empty if no link between switches carries traffic. Loads are those of the static layer for the same bytes.
-    Engines that cannot route this fabric are omitted."""
+    """Return, for each other engine, the load of the busiest link between switches with the engine's tables; the lowest
+    load comes first. Empty if no link between switches carries traffic. Loads are those of the static layer for the
+    same bytes. Engines that cannot route this fabric are omitted."""
     from softib.errors import SoftibError
     from softib.routing import engine as engines
     from softib.scenario.graph_view import graph_of

@@ -1,5 +1,5 @@
-"""Figures of a run in which links or switches failed: the effect of each fault, and the reaction of
-the subnet manager."""
+"""Figures of a run in which links or switches fail: the effect of each fault, and the reaction of the subnet
+manager."""
 
 from __future__ import annotations
 

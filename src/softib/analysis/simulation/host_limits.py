@@ -1,4 +1,4 @@
-"""Limits of messages outside the fabric: the PCIe of an adapter, and rates at which hosts send."""
+"""Limits of messages outside the fabric: the PCIe link of an adapter, and the rates at which hosts send."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 __all__ = ["covered_ps", "pcie_limit", "rate_limit"]
 
 BELOW = 0.95
-"""With a rate below this share of a link's rate, a message does not fill the link."""
+"""A message does not fill a link if its rate is below this share of the link's rate."""
 MOSTLY = 0.9
-"""If messages need at least this share of their time to send their bytes at their own rate, this rate is their
-limit."""
+"""The limit of messages is their own rate if sending their bytes at this rate takes at least this share of their
+time."""
 FILLED = 0.9
 """If messages fill a link up to this share of its rate while they are under way, the link is their limit. NCCL reaches
 94 % of a link's rate."""
 IN_USE = 0.5
-"""From this share of the PCIe's rate on, averaged over the run, PCIe limits the port."""
+"""PCIe limits a port if, averaged over the run, at least this share of the PCIe link's rate is used."""
 
 
 def pcie_limit(run: RunResult, rows: np.ndarray, whose: str) -> tuple[str, str, tuple[str, ...]] | None:
@@ -43,7 +43,7 @@ def pcie_limit(run: RunResult, rows: np.ndarray, whose: str) -> tuple[str, str, 
 
 
 def covered_ps(begin: np.ndarray, end: np.ndarray) -> int:
-    """Return the time in ps in which at least one of the intervals from ``begin`` to ``end`` is open."""
+    """Return the time in ps that is covered by at least one of the intervals from ``begin`` to ``end``."""
     order = np.argsort(begin, kind="stable")
     begin, latest = begin[order], np.maximum.accumulate(end[order])
     before = np.concatenate([[0], latest[:-1]])
@@ -51,8 +51,8 @@ def covered_ps(begin: np.ndarray, end: np.ndarray) -> int:
 
 
 def rate_limit(run: RunResult, port: int, rows: np.ndarray, whose: str) -> tuple[str, str, tuple[str, ...]] | None:
-    """Return cause, remedy and changes (none) if the messages ``rows`` are sent at their own rates, which do not fill
-    the link of ``port``: a static rate, or the rate of a connection of NCCL. None if they are not."""
+    """Return cause, remedy and changes (none) if the messages ``rows`` are sent at rates of their own (a static rate,
+    or the rate of an NCCL connection) that do not fill the link of ``port``; otherwise None."""
     m, o, plane = run.messages, run.outcome, run.plane
     sent = rows[o.arrived_ps[rows] >= 0]
     in_flight_ps = covered_ps(o.began_ps[sent], o.arrived_ps[sent])

@@ -1,5 +1,5 @@
-"""The result of a comparison of networks: the document that ``softib compare --json`` prints. Its text and page are
-made from it."""
+"""The result of a comparison of networks: the document that ``softib compare --json`` prints, and from which its text
+and page are made."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PriceRange(Result):
 
     @property
     def middle(self) -> float:
-        """Mean of ``low`` and ``high``."""
+        """The mean of ``low`` and ``high``."""
         return (self.low + self.high) / 2
 
 

@@ -42,8 +42,8 @@ def loads_of_ports(run: RunResult, samples: Samples) -> Heat:
 
 
 def queues_of_ports(run: RunResult, samples: Samples) -> Heat | None:
-    """Return the :data:`PORTS` port VLs with the longest queues, longest first. Values are shares of the longest queue
-    of all. None if there are no queues."""
+    """Return the :data:`PORTS` VLs of ports with the longest queues, longest first; None if there are no queues. Values
+    are relative to the longest of all queues."""
     if samples.queued is None or not samples.queued.any():
         return None
     intervals, ports, vls = samples.queued.shape
@@ -57,8 +57,9 @@ def queues_of_ports(run: RunResult, samples: Samples) -> Heat | None:
 
 
 def link_tiers(fabric: Fabric) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return ``(row of each port, names)``; the row is -1 without a link. The rows are the links from hosts to
-    switches; then those between switches, by their distance from hosts; then those from switches to hosts."""
+    """Return the row of each port in the heat map (-1 without a link), and the names of the rows. The rows are the
+    links from hosts to switches; then those between switches, by their distance from hosts; then those from switches to
+    hosts."""
     f = fabric
     peer = np.maximum(f.port_peer, 0)
     switch = f.is_switch[f.port_node]

@@ -1,5 +1,5 @@
-"""Run a recorded or generated program on a fabric by the LogGOPS layer. Messages do not become rows, so there is memory
-for traces of tens of millions of operations."""
+"""Runs a recorded or generated program on a fabric with the LogGOPS layer. Messages do not become table rows, so traces
+of tens of millions of operations fit into memory."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ __all__ = ["ProgramRun", "replay"]
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """``schedule`` with its ranks on ``host`` (rows of end ports), and when its operations ended."""
+    """A program that was run. ``schedule``: its operations. ``host``: row of the end port of each rank. The times at
+    which operations ended are also recorded."""
 
     schedule: Schedule
     host: np.ndarray
     outcome: Loggops
 
     def rank_ends_ps(self) -> np.ndarray:
-        """Return the end of each rank's last operation (int64[ranks])."""
+        """Return the time at which each rank's last operation ended (int64[ranks], ps)."""
         s = self.schedule
         ends = np.zeros(s.ranks, np.int64)
         np.maximum.at(ends, s.rank, self.outcome.ended_ps)

@@ -112,7 +112,7 @@ class RunResult:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on the tables, the workload and the outcome."""
+        """The notes on the tables, the workload and the outcome."""
         return [*self.of_tables, *self.of_workload, *self.outcome.notes]
 
     @property
@@ -134,12 +134,12 @@ class RunResult:
 
     @cached_property
     def names(self) -> np.ndarray:
-        """Name of each end port (object[ends])."""
+        """The name of each end port (object[ends])."""
         return names_of(self.plane, self.hosts)
 
     @property
     def took_ps(self) -> np.ndarray:
-        """Time from the start of each message to its arrival in ps (int64; -1: not arrived, or a computation)."""
+        """The time in ps from the start of each message to its arrival (int64; -1: not arrived, or a computation)."""
         o = self.outcome
         return np.where((o.arrived_ps >= 0) & ~self.messages.computes, o.arrived_ps - o.began_ps, -1)
 
@@ -153,7 +153,7 @@ class RunResult:
         return {"min": float(took.min()), **named, "max": float(took.max()), "mean": float(took.mean())}
 
     def slowest(self, n: int = 10) -> np.ndarray:
-        """Return rows of the messages with the longest latency, the longest first."""
+        """Return the rows of the ``n`` messages with the longest latencies, the longest first."""
         return np.argsort(-self.took_ps, kind="stable")[: min(n, int((self.took_ps >= 0).sum()))]
 
     def job_times(self) -> list[JobTimes]:
@@ -181,8 +181,8 @@ class RunResult:
 
     @cached_property
     def octets(self) -> np.ndarray:
-        """Bytes that each port sent in packets of messages (float64[ports]); for Ethernet, all
-        bytes that took time on the link."""
+        """The number of bytes that each port sent in packets of messages (float64[ports]); for Ethernet, all bytes that
+        took time on the link."""
         if self.outcome.port_figures:
             c = self.outcome.counters
             return c["port_xmit_data"] * 4.0 + c["port_xmit_pkts"] * ETHERNET_OVERHEAD
@@ -194,26 +194,26 @@ class RunResult:
 
     @property
     def gbps(self) -> np.ndarray:
-        """Rate of each port's link in this run (float64[ports])."""
+        """The rate of each port's link in Gb/s in this run (float64[ports])."""
         return self.outcome.port_figures.get("gbps", self.plane.gbps)
 
     @cached_property
     def load(self) -> np.ndarray:
-        """Share of the run in which each port's link was busy (float64[ports])."""
+        """The share of the run in which each port's link was busy (float64[ports])."""
         gbps, end = self.gbps, max(self.outcome.end_ps, 1)
         on_cable = (gbps > 0) & ~self._inside
         return np.divide(self.octets * 8e3, gbps * end, out=np.zeros(len(gbps)), where=on_cable)
 
     @property
     def _inside(self) -> np.ndarray:
-        """Return which ports are between a switch and its aggregation node, in a run that uses these nodes
-        (bool[ports]). Such links are inside the switch, and do not limit the run."""
+        """Return whether each port is on the link between a switch and its aggregation node, in a run that uses
+        aggregation nodes (bool[ports]). Such links are inside the switch and do not limit the run."""
         f = self.fabric
         return inside_switches(f) if self.messages.reduces.any() else np.zeros(f.sizes.ports, bool)
 
 
 def names_of(plane: Plane, hosts: Hosts) -> np.ndarray:
-    """Name of each end port (object[ends])."""
+    """The name of each end port (object[ends])."""
     f = plane.fabric
     names = np.array([f.node_name(int(n)) for n in f.port_node[plane.ends]], object)
     names[hosts.end] = hosts.name

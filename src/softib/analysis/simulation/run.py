@@ -1,5 +1,5 @@
-"""Run a workload on a fabric with one of the simulator's layers. A :class:`Recording` says what to record in addition:
-samples over time, frames of ports, the timeline of a message.
+"""Runs a workload on a fabric with one of the simulator's layers. A :class:`Recording` selects additional data to
+record: samples over time, frames of ports, the timeline of a message.
 """
 
 from __future__ import annotations
@@ -83,20 +83,19 @@ def _path_sl(tables: Routed, plane: Plane, hosts: int) -> np.ndarray | None:
 LAYERS = ("static", "fluid", "packet")
 NOT_RUN: Any = None
 MOST_LOGGED = 10_000_000
-"""Largest number of packet hops of a run in which all ports log their packets: each hop takes about 200 bytes."""
+"""Maximum number of packet hops in a run in which all ports log their packets; each hop takes about 200 bytes."""
 MOST_NAMED = 6
-"""Number of ports that a note on a deadlock names."""
+"""Maximum number of ports that a note on a deadlock names."""
 
 
 @dataclass(frozen=True)
 class Recording:
-    """What to record of a run in addition to its outcome.
+    """Data to record of a run in addition to its outcome.
 
-    ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run).
-    Packet layer: frames of ``ports`` (rows), and the timeline of the message ``trace`` (its row, or
-    ``SOURCE->DESTINATION#n``, the n-th from 1 on). ``packets``: log every event of a packet at any port.
-    ``jobs_apart``: each job uses a separate service level, and so a separate VL. ``scale``: factors on the fabric's
-    latencies and rates (fluid and static layers).
+    ``samples``: loads and queues over time, every ``sample_ps`` (0: about a hundredth of the run). Packet layer: frames
+    of ``ports`` (rows), and the timeline of the message ``trace`` (its row, or ``SOURCE->DESTINATION#n``, the n-th from
+    1 on). ``packets``: log every event of a packet at any port. ``jobs_apart``: each job uses a separate service level,
+    and therefore a separate VL. ``scale``: factors on the fabric's latencies and rates (fluid and static layers).
     """
 
     samples: bool = False
@@ -215,8 +214,8 @@ def _sl_note(engine: str, jobs: tuple[str, ...], m: Messages, forced: np.ndarray
 
 
 def _notes_of_tables(tables: Routed) -> tuple[str, ...]:
-    """Return notes: why another engine than the requested one computed the tables, and how many ports the tables
-    lack."""
+    """Return notes on the reason why another engine than the requested one computed the tables, and on the number of
+    ports that are missing in the tables."""
     part = tables.part
     fallback = part.notes if tables.others or part.tables != part.engine else ()
     if not (absent := part.ports_without_lid):
@@ -300,8 +299,8 @@ def _manager_settings(tables: Routed, workload: Workload) -> ManagerSettings:
 
 
 def _with_outcome(frame: RunResult, m: Messages, outcome: Outcome, failures: FailureRun | None = None) -> RunResult:
-    """Return ``frame`` with the outcome of ``m``, and notes on deadlocks and on cables that are
-    longer than credits reach."""
+    """Return ``frame`` with the outcome of ``m``, and with notes on deadlocks and on cables that are too long for the
+    credits of their ports."""
     if outcome.network == "infiniband":
         outcome.notes = (*outcome.notes, *credit_note(frame.plane, frame.plane.lay(m)))
     for cycle, end in ((outcome.deadlock, "for ever"), (outcome.dissolved, "until discards dissolved it")):
@@ -321,9 +320,9 @@ def _with_time_last(progress: Progress | None) -> Progress | None:
 
 
 def _with_ports_taken(outcome: Outcome, wanted: PacketOptions) -> PacketOptions | None:
-    """Return options that watch all ports on the path of a traced message's packets; None if they
-    are already watched. Ports other than those of the path occur with acknowledgements, adaptive routing, and a manager
-    that re-routes. A second run with these options gives identical results."""
+    """Return options that watch all ports that the packets of a traced message crossed; None if they are already
+    watched. Acknowledgements, adaptive routing and a manager that re-routes use ports that are not on the planned path.
+    A second run with these options gives identical results."""
     from softib.sim.packet.timeline import ports_of_message
 
     ports: set[int] = set()

@@ -82,8 +82,8 @@ def request_figures(run: RunResult, job: int) -> dict[str, float]:
 
 def jobs_alone(run: RunResult, alone: Callable[[RunResult, int], RunResult]) -> dict[str, dict[str, float]]:
     """Return for each job: ``took_us``, its time alone; ``slowdown``, its time in the run divided by ``took_us``; and
-    the slowdown of each percentile of its latencies. NaN if the job did not complete. If a message waits for a message
-    of another job, it begins at its start time in the run alone."""
+    the slowdown of each percentile of its latencies. NaN if the job did not complete. A message that waits for a
+    message of another job starts at its start time when its job runs alone."""
     by_job: dict[str, dict[str, float]] = {}
     together = run.job_times()
     for k, name in enumerate(run.jobs):

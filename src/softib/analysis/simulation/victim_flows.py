@@ -43,8 +43,9 @@ class Flow(Result):
 
 @dataclass(frozen=True)
 class Victims:
-    """Messages that took at least :data:`SLOWED` times as long as alone, and do not cross the port, but share a link
-    and VL before it with flows that do. ``worst``: row of the slowest message; ``slowdown``: that of this message."""
+    """Messages that took at least :data:`SLOWED` times as long as they would alone. They do not cross the port, but
+    share a link and VL in front of it with flows that do. ``worst``: row of the message with the largest slowdown;
+    ``slowdown``: that slowdown."""
 
     messages: int
     jobs: tuple[str, ...]
@@ -69,8 +70,8 @@ def alone_ps(run: RunResult) -> np.ndarray:
 
 
 def queue_wait_ps(run: RunResult) -> np.ndarray:
-    """Return how long each message waited for the previous message of its queue pair (int64, ps). Its program causes
-    this wait, not other flows."""
+    """Return the time for which each message waited for the previous message of its queue pair (int64, ps). This wait
+    is caused by the program and not by other flows."""
     m, o = run.messages, run.outcome
     before = queue_pairs(m)[1]
     forth = run.plane.timing(m, run.plane.lay(m)).forth_ps

@@ -1,1 +1,1 @@
-"""Verbs about softib itself."""
+"""Subcommands about softib itself."""

@@ -1,1 +1,1 @@
-"""Verbs that read a fabric and its plan."""
+"""Subcommands that read a fabric and its plan."""

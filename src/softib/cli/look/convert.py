@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Wrote(Result):
-    """Content of a written file."""
+    """Numbers of nodes and links in a written file."""
 
     switches: int
     cas: int

@@ -12,7 +12,7 @@ from softib.cli.shared.output import Steps, print_json, print_lines, print_probl
 from softib.result import document
 
 LID = re.compile(r"0x[0-9a-f]{1,4}|[0-9]{1,5}", re.IGNORECASE)
-"""An end that is a LID. It is resolved after the bring-up, because ports have no LIDs before."""
+"""An argument A or B that is a LID. It is resolved after the bring-up, because ports have no LIDs earlier."""
 
 
 @click.command()

@@ -79,7 +79,8 @@ def command(
 
 
 def _stamp() -> tuple[datetime, str]:
-    """Return the time for the page (now, or SOURCE_DATE_EPOCH, see reproducible-builds.org) and the command line."""
+    """Return the time that the page shows (now, or SOURCE_DATE_EPOCH, see reproducible-builds.org), and the command
+    line."""
     import os
     import shlex
     import sys

@@ -1,1 +1,1 @@
-"""Verbs that manage a fabric."""
+"""Subcommands that manage a fabric."""

@@ -37,7 +37,7 @@ def ufm_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _ufm(url: str | None, credentials: str | None) -> tuple[str, str] | None:
-    """Return both options, None without them."""
+    """Return URL and credentials; None if the options are not given."""
     if (url is None) != (credentials is None):
         raise click.UsageError("--ufm and --ufm-credentials must be used together")
     return None if url is None or credentials is None else (url, credentials)

@@ -181,8 +181,7 @@ def _show(one: UmadManager, planned: PlannedChanges | None, once: bool, as_json:
 
 
 def _show_several(many: UmadManagers, planned: list[PlannedChanges], once: bool, as_json: bool) -> int:
-    """Return the report of all managers, port by port. Exit code 2 if a manager could not
-    continue."""
+    """Print the report of all managers, port by port. Return the exit code: 2 if a manager could not continue."""
     if as_json:
         print_json(many.to_json(planned))
     else:
@@ -216,7 +215,7 @@ class Line:
         self.shown = False
 
     def __call__(self, stepped: UmadManager) -> None:
-        """Update the line after a step."""
+        """Update the status line after a step of a manager."""
         if self.reports and not stepped.phase:
             self.report(stepped)
         now = time.monotonic()
@@ -252,7 +251,7 @@ class Line:
 
 
 def _about_tables(manager: UmadManager) -> list[str]:
-    """Return the quality of the tables, then further notes of the sweep that created them."""
+    """Return lines about the quality of the tables, then further notes of the sweep that created them."""
     lines = [fault for fault in manager.faults if fault not in manager.problems] or [manager.verdict] * bool(
         manager.verdict
     )

@@ -1,1 +1,1 @@
-"""Verbs that predict traffic and plan fabrics."""
+"""Subcommands that predict traffic and plan fabrics."""

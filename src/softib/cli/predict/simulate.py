@@ -295,11 +295,12 @@ def _write(result: softib.Simulation, given: dict[str, Any]) -> None:
 
 
 MANY_FLOWS_S = 60
-"""If more seconds remain, the fluid layer computes many rates per event, and the line suggests the packet layer."""
+"""If more seconds than this remain, the fluid layer recomputes many rates per event, and the progress line suggests the
+packet layer."""
 
 
 PACE_S = 10.0
-"""The pace is measured over the last 10 to 20 seconds, because a run may become slower after its beginning."""
+"""The pace is measured over the last 10 to 20 seconds, because a run may become slower after its start."""
 
 
 class Progress:
@@ -362,8 +363,8 @@ def swept(source: str, workload: str, load: Load, given: dict[str, Any]) -> int:
 
 
 class Rows:
-    """Progress line: finished runs, and the remaining time at the present pace, for which runs of an earlier call do
-    not count.
+    """Progress line: finished runs, and the remaining time at the present pace. Runs that an earlier call finished do
+    not count towards the pace.
     """
 
     def __init__(self) -> None:

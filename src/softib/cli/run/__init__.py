@@ -1,1 +1,1 @@
-"""Verbs that run a fabric and programs on it."""
+"""Subcommands that run a fabric and programs on it."""

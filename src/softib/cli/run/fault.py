@@ -50,11 +50,11 @@ _DONE = {
     "slow-port": ("it drains {:g} Gb/s", "it drains nothing"),
     "flow-control": ("leaves out {:.0%} of its flow-control packets", "sends all flow-control packets"),
 }
-"""Kind → text about the action with RATE, and text about the action with RATE 0."""
+"""Kind → text of the result for a RATE, and for RATE 0."""
 
 
 SEEN_S = 86_400.0
-"""Mean interval between errors above which they are considered unobservable."""
+"""If the mean interval between errors is longer than this (s), the errors are considered unobservable."""
 MOST_YEARS = 1000
 _SPANS = (("year", 3.156e7), ("day", 86_400.0), ("hour", 3600.0), ("second", 1.0))
 
@@ -176,7 +176,7 @@ def _effect(errors: ExpectedErrors) -> str:
 
 
 def _often(per_s: float) -> str:
-    """Return the expected frequency as text."""
+    """Return the expected frequency of errors as text."""
     if per_s >= 1:
         return f"{per_s:,.0f} times a second"
     unit, seconds = next(((u, s) for u, s in _SPANS if per_s * s <= 1), _SPANS[-1])
@@ -186,7 +186,7 @@ def _often(per_s: float) -> str:
 
 
 def _done(kind: str, given: dict[str, Any]) -> str:
-    """Return the change of the link."""
+    """Return the change of the link as text."""
     rate = given.get(_RATES.get(kind, ""), 0)
     if kind in _DONE:
         text = _DONE[kind][0 if rate else 1]

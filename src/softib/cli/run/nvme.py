@@ -27,7 +27,7 @@ class Size(click.ParamType):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the bytes."""
+        """Return the number of bytes."""
         if isinstance(value, int):
             return value
         text = value.strip().lower().removesuffix("ib")
@@ -77,7 +77,7 @@ def _connect(address: str, nqn: str | None, namespace: int, **more: int) -> Nvme
 
 
 def _timed(transfer: Callable[..., R], *arguments: Any) -> tuple[float, R]:
-    """Return the duration of the transfer in seconds, without the disconnection, and its result."""
+    """Return the duration of the transfer in seconds, excluding the disconnection, and its result."""
     began = time.monotonic()
     result = transfer(*arguments)
     return time.monotonic() - began, result

@@ -130,7 +130,7 @@ def command(
         machine=machine,
         notice=print_notice,
     )
-    del fabric  # the shared fabric contains it: this halves the memory
+    del fabric  # the shared fabric contains the same data; this halves the memory
     line = Line(starter, strict, as_json)
     server.run(line)
     if line.refused:

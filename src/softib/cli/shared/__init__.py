@@ -1,1 +1,1 @@
-"""Shared parts of verbs: options, output, completion, plain text, usage errors."""
+"""Parts that subcommands share: options, output, completion, plain text, usage errors."""

@@ -1,4 +1,4 @@
-"""Determines the fabric to which counters over time belong."""
+"""Determines the fabric whose counters a source contains."""
 
 from __future__ import annotations
 

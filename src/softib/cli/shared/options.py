@@ -1,5 +1,5 @@
-"""Options that several verbs have: options for reading SOURCE, for forwarding tables, for OpenSM's files of engines,
-and for the settings of softib's subnet manager.
+"""Options that several subcommands have: for reading SOURCE, for forwarding tables, for OpenSM's input files of routing
+engines, and for the settings of softib's subnet manager.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def checked_engines(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Check before any work that the routing engines exist. Raises :class:`UnknownName`."""
+    """Return ``value`` after a check, before any work is done, that the routing engines exist. Raises
+    :class:`UnknownName`."""
     import softib
 
     if value is not None and not context.resilient_parsing:
@@ -51,7 +52,7 @@ def checked_engines(context: click.Context, parameter: click.Parameter, value: s
 
 
 def _key(context: click.Context, parameter: click.Parameter, value: str) -> int:
-    """Parse a key of 64 bits, decimal or 0x…. Raises a usage error for other text."""
+    """Return a key of 64 bits from its decimal or hexadecimal (0x…) text. Raises a usage error for other text."""
     try:
         key = int(value, 0)
     except ValueError:
@@ -234,13 +235,14 @@ def _gathered(keyword: str, options: Sequence[Callable[[Any], Any]]) -> Callable
 
 
 guid_file_options = _gathered("guid_files", ENGINE_FILES)
-"""OpenSM's options for engines (GUID files, torus-2QoS.conf, tables of engine file, VLs of nue)."""
+"""OpenSM's options for routing engines: GUID files, torus-2QoS.conf, the tables of engine ``file``, the VLs of
+``nue``."""
 manager_options = _gathered("manager", (*MANAGER_OPTIONS, *ENGINE_FILES))
 """Settings of softib's subnet manager, for :func:`given_settings`."""
 
 
 class GivenSettings(NamedTuple):
-    """Settings of a manager on the command line, as the library takes them."""
+    """Settings of a manager from the command line, as arguments of the library."""
 
     manager: dict[str, Any]
     sm_config: str | None

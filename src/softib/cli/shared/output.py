@@ -1,5 +1,5 @@
-"""Output of verbs. With ``--json``, stdout has only JSON, and all other output goes to stderr. Steps that take longer
-than a second show their progress.
+"""Output of subcommands. With ``--json``, stdout has only JSON, and all other output goes to stderr. Steps that take
+longer than a second show their progress.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Steps:
                 self._status = None
 
     def _compiling(self, text: str) -> None:
-        """Show the compiled kernels in the spinner, or as a line between steps."""
+        """Show the progress of kernel compilation in the spinner, or as a line between steps."""
         if self._status is not None:
             self._status.update(f"{self._what} … {text}")
         else:

@@ -22,7 +22,7 @@ CODEC = "softib-ascii"
 """ASCII under another name: Click treats a stream in ASCII as misconfigured, and replaces it with
 UTF-8."""
 COERCED = ("C.UTF-8", "C.utf8", "UTF-8")
-"""Value that Python itself sets for LC_CTYPE under the C locale (PEP 538)."""
+"""Values that Python itself may set for LC_CTYPE under the C locale (PEP 538)."""
 
 PLAIN = {
     "→": "->",
@@ -61,7 +61,7 @@ PLAIN = {
 def wants_ascii(environment: Mapping[str, str]) -> bool:
     """Return whether this environment requests ASCII, but Python would write UTF-8."""
     if environment.get("PYTHONIOENCODING") or environment.get("PYTHONUTF8"):
-        return False  # stated explicitly; the resulting encoding decides
+        return False  # the variable sets the encoding explicitly, so the result is used as it is
     kind = environment.get("LC_CTYPE", "")
     locale = environment.get("LC_ALL") or ("" if kind in COERCED else kind) or environment.get("LANG", "")
     return locale in ("C", "POSIX")

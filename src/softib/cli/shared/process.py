@@ -70,8 +70,7 @@ def raise_dropped_interrupts() -> None:
 
 
 def warn_in_one_line() -> None:
-    """Print a :class:`~softib.errors.SoftibWarning` as a notice, without the line of Python that
-    warned."""
+    """Print each :class:`~softib.errors.SoftibWarning` as a notice, without the source line that issued it."""
     shown_by_python = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
@@ -99,7 +98,7 @@ def report_interrupt() -> int:
     """Report, in one line, the signal that ended the command. Return the exit code, 128 + its number."""
     number = _signals[-1] if _signals else signal.SIGINT
     cause = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-    after_echo = "\n" if sys.stderr.isatty() else ""  # of ^C
+    after_echo = "\n" if sys.stderr.isatty() else ""  # after the terminal's echo of ^C
     with contextlib.suppress(OSError):  # a closed terminal (SIGHUP)
         print(f"{after_echo}softib: {cause}", file=sys.stderr, flush=True)
     return 128 + number

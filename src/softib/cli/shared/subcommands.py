@@ -1,4 +1,5 @@
-"""Verbs with a SOURCE that also have commands: ``softib exporter pod``, and ``softib exporter ledger pod``."""
+"""Subcommands that take a SOURCE and also have subcommands of their own: ``softib exporter pod``, and ``softib exporter
+ledger pod``."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _name(parameter: click.Parameter) -> str:
 
 
 def _value(parameter: click.Parameter, message: str) -> str:
-    """Return the rule that a value violates, without the value that Click's messages quote first."""
+    """Return the part of Click's message that states the violated rule, without the quoted value before it."""
     message = message.removesuffix(".")
     kind, value = parameter.type, message.split("'")[1] if message.startswith("'") else message.split(" ")[0]
     if isinstance(kind, click.Choice) and " is not " in message:

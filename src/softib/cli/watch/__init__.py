@@ -1,1 +1,1 @@
-"""Verbs that watch a fabric and its jobs."""
+"""Subcommands that watch a fabric and its jobs."""

@@ -178,7 +178,7 @@ PAIRS_ONLY = ("quick", "tests", "at_once", "devices", "journal", "resume")
 
 
 def _refuse_others(chosen: dict[str, Any], names: tuple[str, ...], cover: bool, html: str | None) -> None:
-    """Raise a usage error if an option is for runs with --cover and this run is without, or the reverse."""
+    """Raise a usage error if an option is only for runs with --cover and this run has no --cover, or the reverse."""
     for name in names:
         if name in chosen:
             option = {"tests": "--test", "devices": "--device"}.get(name, "--" + name.replace("_", "-"))

@@ -154,7 +154,7 @@ def command(
 
 
 class _Ready:
-    """Print its address, as a line of text on stderr or of JSON on stdout."""
+    """Prints the server's address, as a line of text on stderr or of JSON on stdout."""
 
     def __init__(self, source: str, as_json: bool):
         self.source, self.as_json = source, as_json

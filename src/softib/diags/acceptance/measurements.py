@@ -32,7 +32,7 @@ class PairTest:
 
     @property
     def unit(self) -> str:
-        """Unit of the test's values."""
+        """The unit of the test's values."""
         return "us" if self.latency else "Gb/s"
 
 
@@ -121,8 +121,8 @@ class Measurements:
 
     @classmethod
     def of(cls, ends: Ends, rows: Iterable[Mapping[str, Any]], failures: Iterable[Failure] = ()) -> Measurements:
-        """Build measurements from mappings with the keys ``test``, ``round``, ``source``, ``target``, ``value`` and, if
-        known, ``part``.
+        """Return the measurements from ``rows``, which are mappings with the keys ``test``, ``round``, ``source``,
+        ``target``, ``value`` and, if known, ``part``.
         """
         kept = list(rows)
         column = lambda key, kind: np.array([r[key] for r in kept], kind)

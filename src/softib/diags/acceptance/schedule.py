@@ -1,4 +1,4 @@
-"""Schedule of measurements in rounds. A round gives each port of a rail a partner, in one class of pairs.
+"""Schedule of measurements in rounds. In a round, each port of a rail has one partner, and all pairs are of one class.
 
 All pairs of n ports take n - 1 rounds (the 1-factorisation of a complete graph by the circle method, Lucas 1883, used
 for tournaments). To find slow parts in a fabric of thousands of hosts, a few rounds of each class are enough. The same
@@ -99,7 +99,8 @@ def rounds_of(ends: Ends, per_class: int | None = None, seed: int = 0) -> list[R
 
 
 class _Matchings:
-    """Matchings of one rail at a level. Level 0: within leaves; 1: between leaves of a pod; 2: between pods."""
+    """The matchings of one rail's ports at a level. Level 0: within leaves; 1: between leaves of a pod; 2: between
+    pods."""
 
     def __init__(self, ends: Ends, rows: np.ndarray, level: int, rng: np.random.Generator):
         self.ends, self.level = ends, level
@@ -176,9 +177,9 @@ def measuring_parts(n: int) -> np.ndarray:
 def sub_rounds(
     ends: Ends, one: Round, crossed: Sequence[Collection[int]] | None, at_once: int | None = None
 ) -> list[np.ndarray]:
-    """Split the round's pairs into parts whose pairs share no host and no link, so each is alone on its path.
-    ``crossed``: links that each pair crosses, in either direction (None: unknown; pairs may then share links).
-    ``at_once``: maximum number of pairs of a part.
+    """Split the round's pairs into parts. The pairs of a part share no host and no link, so that each pair is alone on
+    its path. ``crossed``: links that each pair crosses, in either direction (None: unknown; pairs may then share
+    links). ``at_once``: maximum number of pairs of a part.
     """
     parts: list[tuple[list[int], set[object]]] = []
     for i in range(len(one)):

@@ -1,8 +1,8 @@
 """Finds the parts that slow pairs have in common: explains the measurements over paths with as few slow parts as
 possible.
 
-A pair of hosts is as fast as the slowest part of its path, and its latency is the sum of the delays of all parts
-(network tomography: Vardi 1996; for few bad links the smallest set that explains the bad paths, Duffield 2006). The
+A pair of hosts is as fast as the slowest part of its path, and its latency is the sum of the delays of all parts of its
+path (network tomography, Vardi 1996; the smallest set of bad links that explains the bad paths, Duffield 2006). The
 method is greedy: each step blames the part that most reduces the sum of unexplained absolute deviations (with absolute
 deviations, a single outlier has no effect). A part is blamed only if its measurements rank significantly lower than the
 rest, in Wilcoxon's rank-sum test (exact for few measurements) with a correction for the number of examined parts and
@@ -25,13 +25,13 @@ LEAST_LOSS = 0.05
 LEAST_DELAY = 0.25
 """Minimum added latency, as a share of the usual latency, for a part to be reported."""
 LEAST_SCALE = 0.005
-"""Minimum relative spread of measurements. Without it, a third value would be infinitely unlikely after two equal
-values.
+"""Minimum relative spread that is assumed for measurements. Without it, any different third value would be infinitely
+unlikely after two equal values.
 """
 EXACT_CELLS = 2_000_000
 """Maximum table size for exact counting of ranks."""
 MOST = 64
-"""Maximum number of slow parts; a fabric with more slow parts has another problem."""
+"""Maximum number of slow parts that are reported; a fabric with more slow parts has another problem."""
 MOST_REJECTED = 16
 """Number of insignificant candidates after which the search ends. Later candidates explain even less."""
 
@@ -71,7 +71,7 @@ class Blamed:
 
 
 def deviation(value: np.ndarray, expected: np.ndarray, latency: bool) -> np.ndarray:
-    """Return how much worse than usual each measurement is (float64[m]; above 0: worse). For bandwidth it is
+    """Return the amount by which each measurement is worse than usual (float64[m]; above 0: worse). For bandwidth it is
     -ln(measured / expected), for latency measured / expected - 1. The median is subtracted, so that an error common to
     all expected values blames no part. NaN if the measured or expected value is unknown.
     """
@@ -87,8 +87,8 @@ def deviation(value: np.ndarray, expected: np.ndarray, latency: bool) -> np.ndar
 
 def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1) -> list[Blamed]:
     """Return the slow parts of one test, starting with the largest. ``d`` float64[m] is the result of
-    :func:`deviation`. ``tests``: number of tests, for the correction of significance. ``latency``: the losses along a
-    path add up; otherwise only the largest counts.
+    :func:`deviation`. ``tests``: number of tests, for the correction of significance. ``latency``: whether the losses
+    along a path add up; otherwise, only the largest counts.
     """
     d = np.where(np.isfinite(d), d, 0.0)
     least = LEAST_DELAY if latency else -math.log1p(-LEAST_LOSS)
@@ -103,8 +103,8 @@ def blame(d: np.ndarray, parts: Parts, latency: bool, tests: int = 1) -> list[Bl
         gain = _gains(d, explained, parts, owner, shift, latency) / scale
         gain[banned | (shift < least)] = -np.inf
         best = int(np.argmax(gain - 1e-6 * parts.weight)) if len(gain) else -1
-        # Each further part must reduce the sum by more than the length of a code that names it among all parts
-        # (Rissanen 1978).
+        # Each further part must reduce the sum by more than the length of a code word that identifies the part among
+        # all parts (Rissanen 1978).
         if best < 0 or gain[best] <= math.log(len(parts) + 1):
             break
         rows = parts.rows(best)
@@ -136,7 +136,7 @@ def _medians(d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarr
     low, high = start + np.maximum(count - 1, 0) // 2, start + count // 2
     out = np.zeros(len(parts))
     some = count > 0
-    # The lower of two middle values, because half of the measurements is not a majority.
+    # Use the lower of two middle values, because half of the measurements is not a majority.
     out[some] = np.minimum(values[low[some]], values[np.minimum(high[some], len(values) - 1)])
     return out
 
@@ -144,7 +144,7 @@ def _medians(d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarr
 def _gains(
     d: np.ndarray, explained: np.ndarray, parts: Parts, owner: np.ndarray, shift: np.ndarray, latency: bool
 ) -> np.ndarray:
-    """Return the reduction of the sum of absolute deviations by each part."""
+    """Return the amount by which each part would reduce the sum of absolute deviations."""
     now, each_shift = explained[parts.row], shift[owner]
     then = now + each_shift if latency else np.maximum(now, each_shift)
     values = d[parts.row]
@@ -159,7 +159,7 @@ def rank_sum(inside: np.ndarray, outside: np.ndarray) -> float:
     n, m = len(inside), len(outside)
     if not n or not m:
         return 1.0
-    # Ranks from the largest. A tie counts as the larger rank, so ties never make a part look worse
+    # Ranks are counted from the largest value. A tie gets the larger rank, so that ties never make a part look worse
     # than it is.
     place = np.searchsorted(np.sort(-outside), np.sort(-inside), side="right") + np.arange(1, n + 1)
     if n * (n + m) * int(place.sum()) <= EXACT_CELLS:

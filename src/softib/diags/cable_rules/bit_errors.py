@@ -2,9 +2,9 @@
 significant.
 
 SymbolErrorCounter counts wrong symbols (8b/10b), wrong blocks (64b/66b) or lost codewords (RS-FEC), IBA 16.1.3.5. On a
-line of R bit/s, n errors in T seconds are a ratio of n / (R T), with exact Poisson bounds. A link without errors counts
-as clean after 3 / (R floor) seconds, where ``floor`` is the tolerated ratio: 125 minutes at NDR and 1e-15, which NVIDIA
-also states.
+line with R bit/s, n errors in T seconds give a ratio of n / (R T), with exact Poisson bounds. A link without errors
+counts as clean after 3 / (R floor) seconds, where ``floor`` is the tolerated ratio: 125 minutes at NDR and 1e-15, which
+NVIDIA also states.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ CONFIDENCE = 0.95
 
 
 def symbol_errors(case: Case) -> Iterator[Suspicion]:
-    """Report cables that received more bit errors than the tolerated ratio explains, over the whole time or in one
-    interval.
-    """
+    """Report cables with more bit errors than the tolerated ratio explains, over the whole time or in one interval."""
     usable = case.known(SYMBOL) & ~case.trained
     errors = np.where(usable, case.column(SYMBOL), 0.0)
     rates = np.unique(case.rates)
@@ -61,8 +59,8 @@ def symbol_errors(case: Case) -> Iterator[Suspicion]:
 def _surest(
     case: Case, errors: np.ndarray, bits: np.ndarray, total: float, all_bits: float
 ) -> tuple[float, float, float] | None:
-    """Return (errors, bits, confidence) of the whole time, or of an interval if it is more significant; None if neither
-    is significant.
+    """Return (errors, bits, confidence) for the whole time, or for the interval that is more significant; None if
+    neither is significant.
     """
     floor = case.limits["ber_floor"]
     worst = int(errors.argmax())
@@ -101,8 +99,8 @@ def _of_cable(
         "direction": reason,
         **case.when(np.array(ends), SYMBOL),
     }
-    # Report the ratio over the whole time; if the errors of a single interval are significant, the ratio of that
-    # interval.
+    # Report the ratio over the whole time. If the errors of a single interval are significant, report the ratio of that
+    # interval instead.
     text = (
         f"{case.link(row)}: {int(total[row]):,} bit errors into {case.location(row)} in {span_text(seconds)}, a "
         f"ratio of {ratio:.2g} "

@@ -167,16 +167,16 @@ class Case:
         return np.full((self.obs.intervals, self.n), np.nan) if column is None else np.asarray(column, float)
 
     def stands(self, counter: str) -> np.ndarray:
-        """Return whether the counter was saturated, so that its increase is unknown (bool[k, n])."""
+        """Return whether the counter was saturated in each interval, so that its increase is unknown (bool[k, n])."""
         return np.asarray(self.level(f"stuck_{counter}") >= 1)
 
     def arrived(self, counter: str) -> np.ndarray:
-        """Return whether the counter became saturated in the interval, so that it counted an unknown number of events
+        """Return whether the counter became saturated in each interval, so that it counted an unknown number of events
         (bool[k, n]).
         """
         return np.asarray(self.level(f"stuck_{counter}") == 2)
 
-    # -- chances --
+    # -- probabilities --
 
     @cached_property
     def probability(self) -> float:
@@ -184,8 +184,8 @@ class Case:
         return self.limits["false_alarms"] / max(1, self.n * (self.obs.intervals + 1))
 
     def too_many(self, n: float, mean: float) -> tuple[bool, float]:
-        """Return (whether ``n`` events are significantly more than a Poisson distribution with this
-        mean, confidence)."""
+        """Return whether ``n`` events are significantly more than a Poisson distribution with this mean explains, and
+        the confidence."""
         p = poisson_tail(int(n), mean)
         return p < self.probability, 1.0 - min(1.0, p / max(self.probability, 1e-300) * self.limits["false_alarms"])
 
@@ -235,15 +235,15 @@ def span_text(seconds: float) -> str:
 
 
 ONE_SIDED = 10.0
-"""Ratio between the errors of the two directions from which only one direction counts as bad (chosen by softib)."""
+"""Only one direction counts as bad if it has at least this many times the errors of the other (chosen by softib)."""
 WARM = 10.0
-"""Temperature difference in degrees from which the warmer module is more likely at fault (10 in
+"""Minimum temperature difference in degrees at which the warmer module is more likely to be at fault (10 in
 pdr_deterministic_plugin)."""
 
 
 def blame(case: Case, row: int, errors: np.ndarray, stated: np.ndarray) -> tuple[int, str]:
-    """Return (row of the end to inspect first, reason) for the cable at ``row``. ``errors`` float64[n]: errors that
-    each port received. ``stated`` bool[k, n]: whether they are known.
+    """Return, for the cable at ``row``, the row of the end to inspect first, and the reason. ``errors`` float64[n]:
+    errors that each port received. ``stated`` bool[k, n]: whether they are known.
     """
     peer = int(case.ports.peer[row])
     if peer < 0:

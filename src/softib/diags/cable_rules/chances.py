@@ -9,7 +9,7 @@ import math
 __all__ = ["hypergeometric_tail", "poisson_lower", "poisson_tail", "poisson_upper"]
 
 EXACT = 10_000
-"""Largest count for which bounds are exact. For larger counts the normal distribution is used (error below 0.1 %)."""
+"""Largest count for which bounds are exact. For larger counts, the normal distribution is used (error below 0.1 %)."""
 TINY = 1e-17
 
 

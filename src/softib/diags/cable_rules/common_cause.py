@@ -1,5 +1,5 @@
-"""Finds a common cause of several bad cables: a switch, chassis, module, batch, vendor, device or firmware. Of N
-cables, K are suspected. A group of n cables, of which k are suspected, is reported if k is unlikely to be so large by
+"""Finds a common cause of several bad cables: a switch, chassis, module, batch, vendor, device or firmware. K of all N
+cables are suspected. A group of n cables, of which k are suspected, is reported if such a large k is unlikely to be an
 accident (hypergeometric tail, times the number of examined groups).
 """
 
@@ -48,7 +48,7 @@ class _Group:
 
 
 def common_causes(case: Case, suspicions: list[Suspicion]) -> Iterator[tuple[Suspicion, frozenset[int]]]:
-    """Return (the finding about a group, the cables that it explains, as rows of :attr:`Case.cable`), the most
+    """Yield the finding about each group and the cables that it explains (rows of :attr:`Case.cable`), the most
     significant first.
     """
     suspects = np.unique(case.cable[[s.port for s in suspicions if s.cable and s.port >= 0]])
@@ -97,7 +97,7 @@ def _of_group(case: Case, group: _Group, bad: np.ndarray, suspects: int, probabi
 
 
 def _groups(case: Case) -> Iterator[_Group]:
-    """Return all groups: the cables of each switch, then the cables with a common text at either end."""
+    """Yield all groups: the cables of each switch, then the cables with a common text at either end."""
     cables = case.cables
     peer = np.asarray(case.ports.peer, np.int64)[cables]
     ends = np.stack([cables, np.where(peer >= 0, peer, cables)])

@@ -48,23 +48,24 @@ PACKETS_DISCARDED = code(
 WAIT, DATA, DOWNED = "port_xmit_wait", "port_xmit_data", "link_downed_counter"
 DISCARDS, HOQ, INACTIVE = "port_xmit_discards", "port_sw_hoq_lifetime_limit_discards", "port_inactive_discards"
 INTERVALS = 64
-"""Maximum number of intervals to analyse. If there are more, those in which ports waited most are used."""
+"""Maximum number of intervals to analyse. If there are more, the intervals in which ports waited most are used."""
 BEHIND = 0.9
-"""Minimum share of a port's waiting time during which the port that it waits for must send or wait. (It would be 1 if
-PortXmitData counted all headers.)
+"""If a port waits for another one, the other port must send or wait for at least this share of the waiting time. (It
+would be 1 if PortXmitData counted all headers.)
 """
 SAME = 0.9
-"""Ratio from which two ports count as equally busy."""
+"""Two ports count as equally busy if the ratio of their loads is at least this."""
 LONGEST = 63
-"""Maximum hops of a path (IBA 14.2.1.2)."""
+"""Maximum number of hops of a path (IBA 14.2.1.2)."""
 SLOWER = 0.75
-"""Share of its peers' rate below which a link is slow."""
+"""A link is slow if its rate is below this share of its peers' rate."""
 SLOW, FAST, STUCK = "slow", "hot", "stuck"
 
 
 @dataclass
 class _Root:
-    """A root: its ``kind``, its intervals, and for the row of each port that waits for it, the share of the time."""
+    """A root: its ``kind``, its intervals, and, for each port (row) that waits for it, the share of time in which the
+    port waits."""
 
     row: int
     kind: str
@@ -95,8 +96,8 @@ def congestion_roots(case: Case) -> Iterator[Suspicion]:
 
 
 def _shares(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Return (share of each interval during which each port waited, sent data as a share of the port's data rate),
-    float64[k, n] each.
+    """Return the share of each interval in which each port waited, and the data that it sent as a share of its data
+    rate (float64[k, n] each).
     """
     tick = case.level("tick_symbols")
     tick = np.where(np.isnan(tick), case.limits["tick_symbols"], tick)
@@ -112,14 +113,14 @@ def _shares(case: Case) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _blocked(case: Case) -> np.ndarray:
-    """Return switch ports that discarded packets that waited too long at the head of their queue
+    """Return whether each switch port discarded packets because they waited too long at the head of their queue
     (bool[k, n])."""
     return np.asarray(case.column(HOQ) >= case.limits["hoq_discards"])
 
 
 def _was_down(case: Case, k: int) -> np.ndarray:
-    """Return ports whose link went down in interval ``k`` (counted by either end), or was down at
-    its start or end (bool[n])."""
+    """Return whether each port's link went down in interval ``k`` (counted by either end), or was down at the start or
+    end of the interval (bool[n])."""
     state = case.level("state")[max(k - 1, 0) : k + 1]
     here = (case.column(DOWNED)[k] > 0) | (state < PortState.ACTIVE).any(axis=0)
     peer = case.ports.peer
@@ -166,7 +167,7 @@ class _Interval:
         if peer < 0:
             return []
         if not ports.switch[peer]:
-            # A switch port that leads to a host: only the host determines how fast this port drains.
+            # The switch port leads to a host, so only the host determines how fast this port drains.
             share = self.busy[row] / max(self.busy[row] + self.wait[row], 1e-12)
             self.kinds[row] = [(row, FAST if share >= self.case.limits["saturated"] else SLOW)]
             return self.kinds[row]
@@ -179,7 +180,9 @@ class _Interval:
             hot = [q for q in onwards if held[q] >= BEHIND * self.wait[row]]
             most = max((float(self.busy[q]) for q in hot), default=0.0)
             roots = {(self._receiver(q), FAST) for q in hot if self.busy[q] >= SAME * most}
-            in_sum = float(held[onwards].sum())  # one port after another, as in the phases of a shuffle
+            in_sum = float(
+                held[onwards].sum()
+            )  # the ports may be busy one after another, as in the phases of a shuffle
             if not roots and in_sum >= BEHIND * self.wait[row]:
                 roots = {(self._receiver(q), FAST) for q in onwards if held[q] >= self.limit}
             elif not roots and onwards and self.sent_known[onwards].all():
@@ -190,7 +193,7 @@ class _Interval:
 
     def _receiver(self, row: int) -> int:
         """Return the last port that is as busy as ``row``, where the flows join. If all flows have one receiver, every
-        link from there to the receiver is full.
+        link from that port to the receiver is full.
         """
         for _ in range(LONGEST):
             peer = int(self.case.ports.peer[row])
@@ -277,8 +280,9 @@ def _of_root(case: Case, root: _Root) -> Suspicion:
 
 
 def _could(case: Case, row: int) -> tuple[float, str]:
-    """Return the rate that the link could have, and its source. It is what both ends support, if PortInfo states their
-    capabilities (an adapter of an older generation is not a fault), otherwise the rate of the peers.
+    """Return the rate that the link could have, and the source of this rate. If PortInfo states the capabilities of
+    both ends, it is the rate that both support (an adapter of an older generation is not a fault); otherwise it is the
+    rate of the peers.
     """
     stated = case.level("best_gbps")[:, row]
     stated = stated[~np.isnan(stated)]

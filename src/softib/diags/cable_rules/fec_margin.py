@@ -74,8 +74,8 @@ LINK_PRE_FEC_ERRORS = code(
 SPAN_S = 60.0
 """Seconds over which a bit error ratio before FEC is measured."""
 CORRECTED = "port_fec_corrected_symbol_ctr"
-"""A counter of 32 bits: on a 4x NDR link it saturates after 12 days at a normal ratio of 1e-8, and after 10 s at
-1e-3.
+"""A counter of 32 bits. On a 4x NDR link, it saturates after 12 days at a normal bit error ratio of 1e-8, and after 10
+s at 1e-3.
 """
 
 
@@ -107,8 +107,8 @@ def corrected_and_bits(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _over_spans(case: Case, symbols: np.ndarray, bits: np.ndarray) -> np.ndarray:
     """Return the bit error ratio of each span of :data:`SPAN_S` that ends with a round (float64[spans, n]; NaN if
-    unknown), or of the whole time if it is shorter. The times of two readings differ by as much as an answer is late,
-    so that the ratio of one short round is too uncertain.
+    unknown), or of the whole time if it is shorter. The time between two readings varies with the delay of the answers,
+    so the ratio of one short round is too uncertain.
     """
     end_s = np.cumsum(np.median(case.span_s, axis=1)) if case.span_s.size else np.zeros(len(symbols))
     last = np.flatnonzero(end_s >= min(SPAN_S, end_s[-1])) if len(end_s) else np.zeros(0, np.int64)

@@ -1,6 +1,7 @@
 """Predicts, from days of corrected symbols, when a steadily growing bit error ratio before FEC will reach the limit. A
-line in time is fitted to the logarithm of the ratio. First, the common trend of all links (the room's temperature) is
-removed. The growth must also be visible in the second half of the time, because a single step is not a trend.
+straight line over time is fitted to the logarithm of the ratio. First, the common trend of all links (the room's
+temperature) is removed. The growth must also be visible in the second half of the time, because a single step is not a
+trend.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ PARTS = 24
 """Number of equal parts of the time, for each of which one ratio is computed."""
 LEAST_PARTS = 16
 LEAST_SYMBOLS = 100.0
-"""Minimum number of corrected symbols in a part for its ratio to count: its uncertainty is then a tenth."""
+"""The ratio of a part counts if the part has at least this number of corrected symbols; its uncertainty is then a
+tenth."""
 COMMON_LINKS = 8
 """Minimum number of links for the removal of their common trend."""
 

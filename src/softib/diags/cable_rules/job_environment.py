@@ -43,19 +43,19 @@ class JobProcess(Protocol):
 
     @property
     def host(self) -> str:
-        """Host name as in the job."""
+        """The host's name in the job."""
 
     @property
     def pid(self) -> int:
-        """PID on that host."""
+        """The PID on that host."""
 
     @property
     def command(self) -> str:
-        """Name of the command."""
+        """The name of the command."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Environment at the process's start."""
+        """The environment at the start of the process."""
 
 
 def _items(value: str) -> list[str]:
@@ -91,7 +91,8 @@ def _no_ucx_device(env: Mapping[str, str]) -> bool:
 
 
 def _no_ompi_component(env: Mapping[str, str]) -> bool:
-    """``btl`` counts only with ``pml ob1``: ``pml ucx`` and ``cm`` ignore it (Open MPI 4.1, ompi_info)."""
+    """Return whether ``btl`` excludes HCAs. It counts only with ``pml ob1``, because ``pml ucx`` and ``cm`` ignore it
+    (Open MPI 4.1, ompi_info)."""
     pml, btl = _positive(env, "OMPI_MCA_pml"), _positive(env, "OMPI_MCA_btl")
     return bool(pml) and not VERBS_PML & set(pml) and bool(btl) and not VERBS_BTL & set(btl)
 

@@ -1,7 +1,8 @@
 """Finds jobs that do not use the HCAs of their hosts, because they unintentionally fall back to TCP
 (``NCCL_IB_DISABLE=1``, no ``libibverbs`` in a container, a transport excluded from UCX). Counters do not show which
-program sent packets, but they show two facts. The data counters of all hosts of a job do not change while it runs, or
-change far less than those of other jobs' hosts. The size of the packets, and multicasts among them, indicate IPoIB.
+program sent packets, but they show two signs of such a job. The data counters of its hosts do not change while it runs,
+or change far less than those of other jobs' hosts. The size of the packets, and multicast packets among them, indicate
+IPoIB.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ OCTETS = 4
 """Bytes per unit of PortXmitData (IBA 16.1.3.5)."""
 LEVEL = 1e-3
 EXPLAINED = 0.99
-"""Confidence if counters do not change and an environment variable explains why (chosen by softib)."""
+"""Confidence if counters do not change and an environment variable explains this (chosen by softib)."""
 LEAST_OTHERS = 4
 """Minimum number of hosts with traffic in other jobs for a comparison."""
 IPOIB_PACKET = 2044 + 4 + 8 + 12 + 8 + 4
@@ -173,7 +174,7 @@ def _on_ipoib(
 def _text(
     case: Case, job: JobPorts, values: np.ndarray, others: np.ndarray, still: float, span: float
 ) -> tuple[str, float]:
-    """Return (the finding's message, confidence); "" if there is no finding."""
+    """Return the message of the finding ("" if there is none) and the confidence."""
     middle = float(np.median(values))
     if float(values.max()) < still:
         compared = f"; hosts of other jobs move {_rate(float(np.median(others)))} each" if len(others) else ""
@@ -202,7 +203,7 @@ def _probability(n: int, below: int, others: int) -> float:
 
 
 def _packets(case: Case, rows: Sequence[int]) -> dict[str, Any]:
-    """Return evidence about the sent packets, as far as counters show it."""
+    """Return the evidence about the sent packets that counters provide."""
     at = np.array(rows, np.int64)
     sent = float(case.column("port_xmit_pkts")[:, at].sum())
     figures: dict[str, Any] = {}
@@ -215,8 +216,8 @@ def _packets(case: Case, rows: Sequence[int]) -> dict[str, Any]:
 
 
 def _like_ipoib(evidence: Mapping[str, Any]) -> str:
-    """Return a text for the message if packets look like IPoIB's (small, with multicasts), otherwise "". Counters do
-    not prove that they are.
+    """Return a text for the message if the packets look like those of IPoIB (small, with multicasts), otherwise "".
+    Counters do not prove that they are IPoIB packets.
     """
     size = evidence.get("octets_per_packet", 0)
     if evidence.get("multicast_packets", 0) > 0 and 0 < size <= IPOIB_PACKET:

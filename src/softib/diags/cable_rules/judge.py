@@ -62,7 +62,7 @@ others become its evidence.
 ISOLATED_CODES = frozenset(
     {"link-bit-errors", "link-pre-fec-errors", "link-packet-errors", "link-flaps", "flow-control-errors"}
 )
-"""Codes of findings after which the cable may be isolated. The cable of a slow host is not isolated."""
+"""Codes of findings that permit the isolation of the cable. The cable of a slow host is not isolated."""
 
 
 @dataclass
@@ -110,8 +110,8 @@ class _Cost:
 
 def with_isolation(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
     """Add ``isolate`` to the evidence of suspicions against cables: whether to isolate the cable now, and the cost. At
-    most max(10, 0.5 % of the cables) are isolated at once: errors before warnings, the most certain first. The cost of
-    a cable assumes that the cables before it are isolated.
+    most 10 cables, or 0.5 % of all cables if that is more, are isolated at once: errors before warnings, the most
+    certain first. The cost of a cable assumes that the cables before it are isolated.
     """
     most = int(max(case.limits["isolations_at_least"], math.ceil(case.limits["isolations_share"] * len(case.cables))))
     order = sorted(
@@ -191,7 +191,7 @@ def _part(case: Case, s: Suspicion, explained: Mapping[int, Finding]) -> bool:
 
 
 def _one_a_cable(case: Case, suspicions: list[Suspicion]) -> list[Suspicion]:
-    """Merge suspicions against one cable into the leading suspicion, with the others in its evidence."""
+    """Return one suspicion per cable: the leading one, with the others in its evidence."""
     by_cable: dict[int, list[Suspicion]] = {}
     out = []
     for s in suspicions:

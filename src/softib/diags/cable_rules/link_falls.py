@@ -40,7 +40,7 @@ HOSTS_LOST = code(
 )
 DOWNED = "link_downed_counter"
 OFTEN = 3
-"""Number of failures of a link from which the finding is an error (chosen by softib)."""
+"""Minimum number of failures of a link for the finding to be an error (chosen by softib)."""
 ONE_END = 0.6
 """Confidence in a link failure that only one end counted (chosen by softib): the node at the other end may have
 restarted.
@@ -60,7 +60,7 @@ def link_falls(case: Case) -> Iterator[Suspicion]:
     for cable in np.unique(case.cable[np.flatnonzero(total)]).tolist():
         a, b = int(cable), int(case.ports.peer[cable])
         if b < 0:
-            continue  # only one end was read: the state of the other is unknown
+            continue  # only one end was read, and the state of the other is unknown
         both = int(min(total[a], total[b]))
         least = max(case.limits["falls_of_host"] if case.to_host[a] else case.limits["falls_between_switches"], 1)
         if both >= least:
@@ -91,7 +91,7 @@ def _unheard(case: Case, fell: np.ndarray, counting: int, silent: int) -> bool:
 
 
 def _down(case: Case) -> np.ndarray:
-    """Return which ports were down in their last reading (bool[n])."""
+    """Return whether each port was down in its last reading (bool[n])."""
     state = case.level("state")
     read = ~np.isnan(state)
     last = len(state) - 1 - read[::-1].argmax(axis=0) if len(state) else np.zeros(case.n, int)
@@ -160,8 +160,8 @@ def _of_hosts(case: Case, lost: list[tuple[int, int]]) -> Suspicion:
 
 
 def _restarts(case: Case, falls: np.ndarray) -> Iterator[tuple[Suspicion, np.ndarray]]:
-    """Return, for each switch that reported nothing while its neighbours lost their links to it, the finding and the
-    link failures that it explains (bool[k, n]).
+    """Yield, for each switch that reported nothing while its neighbours lost their links to it, the finding and the
+    link failures that the finding explains (bool[k, n]).
     """
     peer = np.asarray(case.ports.peer, np.int64)
     at = np.flatnonzero((peer >= 0) & case.ports.switch[np.maximum(peer, 0)])

@@ -19,7 +19,7 @@ FULL = 0.999
 
 def slow_links(case: Case) -> Iterator[Suspicion]:
     """Report cables whose last rate is a smaller share of their possible rate than for most cables of the same kind (to
-    hosts, or between switches). If most links are slow, the fabric is designed so.
+    hosts, or between switches). If most links are slow, this is taken as the design of the fabric.
     """
     rate, best, lanes = (_latest(case.level(name)) for name in ("rate_gbps", "best_gbps", "lanes"))
     with np.errstate(divide="ignore", invalid="ignore"):

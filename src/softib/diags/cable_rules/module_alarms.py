@@ -39,7 +39,7 @@ WARMER = code(
 )
 LEVEL = "module_temperature_c"
 MOST = 0.5
-"""Share of the modules of a switch (or of all hosts, or of all switches) that are hot, above which a single module is
+"""If more than this share of the modules of a switch (or of all hosts, or of all switches) are hot, a single module is
 not the cause.
 """
 
@@ -54,7 +54,7 @@ def last_known(case: Case, level: str) -> np.ndarray:
 
 
 def module_temperatures(case: Case) -> Iterator[Suspicion]:
-    """Report ports whose module is now at the temperature limit, or is warmer than its lowest observed temperature by
+    """Report ports whose module is now at the temperature limit, or has warmed above its lowest observed temperature by
     the limit for increases. :func:`module_alarms` reports hot modules that have an alarm threshold.
     """
     values = case.level(LEVEL)

@@ -106,8 +106,7 @@ FLOW_CONTROL_ERRORS = code(
     "at the other end",
 )
 UPDATES, RECOVERIES = "port_vl_xmit_flow_ctl_update_errors", "link_error_recovery_counter"
-"""Names of two counters: the sum of the per-VL counters of the attribute PortFlowCtlCounters, and the recoveries of the
-link.
+"""Two counters: the sum of the counters by VL of the attribute PortFlowCtlCounters, and the number of link recoveries.
 """
 
 
@@ -167,7 +166,7 @@ INTEGRITY, OVERRUN, RECOVERY = (
 )
 
 BITS_A_WORD = 40.0
-"""Bits on the line for four bytes of data with 8b/10b coding."""
+"""Number of bits on the line for four bytes of data with 8b/10b coding."""
 
 
 def packet_errors(case: Case) -> Iterator[Suspicion]:
@@ -183,7 +182,7 @@ def packet_errors(case: Case) -> Iterator[Suspicion]:
     per_minute = np.divide(case.column(RECOVERY), minutes, out=np.zeros_like(minutes), where=minutes > 0)
     recovers = per_minute.max(axis=0, initial=0.0) > case.limits["recoveries_per_minute"]
     expired = starved(case)
-    # If a flow-control watchdog expires, the link recovers: flow_control() reports that.
+    # An expired flow-control watchdog causes a link recovery, which flow_control() reports.
     recovers &= ~(expired | expired[np.maximum(case.ports.peer, 0)] & (case.ports.peer >= 0))
     # Long packets are damaged more often. Losses are not reported if the received bytes explain them at the tolerated
     # bit error ratio.

@@ -1,6 +1,6 @@
 """Finds saturated error counters: counters of 4, 8, 16 or 32 bits stop at their largest value until they are reset (IBA
 16.1.3.5). If a counter saturated during the observation, errors occurred: its cable is reported, although the number of
-errors is unknown. A counter that was saturated before only hides further errors of the port; one finding reports all
+errors is unknown. A counter that was saturated earlier only hides further errors of the port; one finding reports all
 these counters.
 """
 
@@ -71,7 +71,8 @@ def _known(case: Case) -> np.ndarray:
 
 
 def with_known(case: Case, s: Suspicion) -> Suspicion:
-    """Add the known error counters of each end to the evidence. If an end has no known counter, the message says so."""
+    """Return the suspicion with the known error counters of each end in its evidence. If an end has no known counter,
+    the message states this."""
     if not s.cable or s.port < 0:
         return s
     peer = int(case.ports.peer[s.port])
@@ -179,7 +180,7 @@ def stuck_counters(case: Case) -> Iterator[Suspicion]:
         f"{counted(len(rows), 'port')}: {evidence['worst'][str(first)][0]} of "
         f"{first}{', …' if count.sum() > 1 else ''}"
     )
-    # A counter that was saturated before the first reading is not news.
+    # A counter that was already saturated at the first reading is not reported as new.
     news = any(case.arrived(name)[:, rows].any() for name in last)
     severity = Severity.WARNING if news else Severity.INFO
     yield Suspicion(

@@ -1,4 +1,5 @@
-"""Thresholds of the rules, each with its source. They are in ``thresholds.yaml``; a user's file can replace some."""
+"""Thresholds of the rules, each with its source. They are in ``thresholds.yaml``; a user's file can replace single
+thresholds."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ LINK_BIT_ERRORS = code(
 )
 
 MAX_BER = 1e-12
-"""IBA volume 2: links shall have a bit error ratio below 1e-12."""
+"""Limit of the bit error ratio: IBA volume 2 requires links to be below 1e-12."""
 
 
 def stated_bit_errors(c: Context) -> Iterator[Finding]:

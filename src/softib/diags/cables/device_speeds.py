@@ -20,8 +20,8 @@ LANES = 4
 
 
 def _by_ports() -> dict[int, int]:
-    """Return the speed code for each number of ports, without numbers that occur in several generations of switches. A
-    switch with SHARP reports one port more than it has external ports: 41 for Quantum, 65 for Quantum-2.
+    """Return number of ports → speed code. Numbers of ports that occur in several generations of switches are left out.
+    A switch with SHARP reports one port more than it has external ports: 41 for Quantum, 65 for Quantum-2.
     """
     generations: dict[int, set[str]] = {}
     for part in DEVICES.values():
@@ -35,8 +35,8 @@ _SPEED_BY_PORTS = _by_ports()
 
 
 def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (best speed code, maximum number of lanes) of the ports of each part in ``device_id``; 0 if the catalogue
-    does not have the part.
+    """Return the best speed code and the maximum number of lanes of the ports of each part in ``device_id``; 0 if the
+    catalogue does not have the part.
     """
     code = np.zeros(len(device_id), np.int64)
     for part in np.unique(device_id).tolist():
@@ -47,8 +47,8 @@ def device_best(device_id: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def supported(view: FabricView, ports: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (best speed code, maximum number of lanes) of each port, as the source records them, otherwise from the
-    part's generation. 0: unknown. For an adapter without a DeviceID only the lanes are known.
+    """Return the best speed code and the maximum number of lanes of each port: as the source records them, otherwise
+    from the part's generation (0: unknown). For an adapter without a DeviceID, only the number of lanes is known.
     """
     f = view.fabric
     if "capabilities" not in view.records:

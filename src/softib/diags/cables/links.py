@@ -185,7 +185,7 @@ class _Links:
 
     @property
     def gbps(self) -> np.ndarray:
-        """Data rate of each checked link."""
+        """The data rate of each checked link in Gb/s."""
         return self.view.link_gbps[self.rows]
 
 
@@ -213,8 +213,8 @@ class _Peers:
         self.slower = gbps < self.usual_gbps
         self.majority = (self.usual_count >= PEER_SHARE * self.size) & (self.size >= MIN_PEERS)
         self.odd = rare & ((self.slower & self.majority) | (gbps < floor[at]))
-        """Return which links are exceptions: slower than most of their group, or than every common
-        rate of the group."""
+        """Whether each link is an exception: slower than most links of its group, or than every common rate of the
+        group."""
 
 
 def _scattered(here: _Peers, of_class: _Peers) -> np.ndarray:
@@ -228,7 +228,7 @@ def _scattered(here: _Peers, of_class: _Peers) -> np.ndarray:
 
 def _agreeing_class(of_class: _Peers, on_switch: _Peers) -> np.ndarray:
     """Return the links of classes that have only one rate, on switches on which all hosts have this rate (bool[links]).
-    If the parts are unknown, these are servers of another model.
+    If the parts are unknown, these are assumed to be servers of another model.
     """
     agree = of_class.same_rate == of_class.size
     return np.asarray(agree & (of_class.size > 1) & (on_switch.same_rate == on_switch.size))
@@ -238,7 +238,7 @@ class _Kinds(NamedTuple):
     """Columns of the links of ``view.cable`` (int64[links])."""
 
     kind: np.ndarray
-    """From the parts and tiers of both ends."""
+    """The kind of the link, which follows from the parts and tiers of both ends."""
     switch: np.ndarray
     """The switch of a link to a host; a negative number that no other link has for a link between switches."""
     peers: list[np.ndarray]
@@ -295,12 +295,12 @@ def _judge(links: _Links, at: np.ndarray, groups: list[_Peers], choice: np.ndarr
     deficient = rated & (links.gbps[at] <= FRACTION_OF_FAULT * data_gbps(can, wide))
     deficient |= ~rated & (lanes <= FRACTION_OF_FAULT * wide)
     here, kind = groups[0], groups[-1]
-    # If all hosts of a leaf have one rate, this may be the design, too.
+    # If all hosts of a leaf have one rate, this may also be the design.
     alike = (here.same_rate[at] >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
     alike |= choice[at] & ~rated
     odd = np.any([g.odd[at] for g in groups], axis=0) & ~alike
     crowd = np.zeros(len(at), bool)
-    if links.sure:  # many links at one rate below that of their ends are a design (cables, splitters), not faults
+    if links.sure:  # many links with one rate below that of their ends are a design (cables, splitters), not faults
         on_switch, of_kind = (np.bincount(g.inverse[at], below)[g.inverse[at]] for g in (here, kind))
         alike = (on_switch >= PEER_SHARE * here.size[at]) & (here.size[at] >= MIN_PEERS)
         crowd = below & ~odd & (alike | (of_kind > np.maximum(MANY, RARE * kind.size[at])))

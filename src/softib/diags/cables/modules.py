@@ -137,7 +137,7 @@ def fec_modes(c: Context) -> Iterator[Finding]:
     stated: list[tuple[str, np.ndarray]] = []
     if "fec" in view.records:
         stated.append(("FECActv", np.where(f.port_fec == UNKNOWN_FEC, -1, f.port_fec.astype(np.int64))))
-    if f.source.format == "db_csv" and f.port_info_ext.any():  # other sources do not contain what ports reported
+    if f.source.format == "db_csv" and f.port_info_ext.any():  # other sources do not contain the ports' own reports
         valid = PortInfoExtended.cap_mask.get(f.port_info_ext).astype(np.int64) & _MODES > 0
         active = PortInfoExtended.fec_mode_active.get(f.port_info_ext).astype(np.int64)
         stated.append(("FECModeActive", np.where(valid, active, -1)))

@@ -1,7 +1,5 @@
-"""Compare a cabling plan with a fabric, cable by cable.
-
-Every cable of the plan gets one status. Rows that repeat a cable (from its other end, or in another file) are counted
-once:
+"""Compares a cabling plan with a fabric, cable by cable. Every cable of the plan gets one status. Rows that repeat a
+cable (from its other end, or in another file) are counted once:
 
 * ``matched`` – the cable joins the two planned ports;
 * ``wrong-speed``, ``wrong-length`` – the cable joins the two planned ports, but is slower than planned, or has another
@@ -15,7 +13,8 @@ once:
 
 A cable of the fabric without a row in the plan is ``unexpected`` in two cases: if the plan names both of its nodes, or
 if it is at a switch and the plan has most of the cables of its kind (to hosts, to switches) at this switch or at all
-planned switches. So a plan of the spine layer may omit hosts, and a plan need not list the backplane of a director.
+planned switches. A plan of the spine layer may therefore omit hosts, and a plan need not list the backplane of a
+director.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ PLAN_PARTS = code(
 )
 
 MANY = 32
-"""Number of unexpected cables above which they are one finding."""
+"""If there are more unexpected cables than this, they are reported in one finding."""
 MOST = 0.5
 """If the plan has more than this share of the cables of a kind, it is assumed to contain all of them."""
 
@@ -101,7 +100,7 @@ def unplanned_cables(on: PlanOnFabric) -> None:
 
 
 def _unplanned(on: PlanOnFabric) -> np.ndarray:
-    """Return cables that the plan should contain, but whose ports are in no row (bool[cables of the view])."""
+    """Return whether each cable should be in the plan although its ports are in no row (bool[cables of the view])."""
     view, nodes = on.view, len(on.view.names)
     used = np.zeros(view.fabric.sizes.ports, bool)
     used[on.port[on.port >= 0]] = True
@@ -127,7 +126,8 @@ def _unplanned(on: PlanOnFabric) -> np.ndarray:
 
 
 def _inside_a_chassis(on: PlanOnFabric) -> np.ndarray:
-    """Return the cables between two chips of one director (bool[cables]): they are part of its backplane."""
+    """Return whether each cable is between two chips of one director and therefore part of its backplane
+    (bool[cables])."""
     view = on.view
     at = [address_of(name) if view.is_switch[n] else None for n, name in enumerate(view.names)]
     system: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Maps the rows of a cabling plan to ports and cables of a fabric, and gives both names."""
+"""Maps the rows of a cabling plan to ports and cables of a fabric, and provides names for both."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class PlanRows:
         )
 
     def other_problems(self) -> list[Any]:
-        """Return the problems of reading the plan, without those that are reported as conflicting rows."""
+        """Return the problems found while reading the plan, without those that are reported as conflicting rows."""
         plan = self.plan
         reported = {
             (plan.files[int(plan.file[r])], int(plan.line[r]))
@@ -175,7 +175,7 @@ class PlanComparison(Result):
 
 
 def _cables_of_rows(view: FabricView, rows: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """Return cable → row, for each of ``rows`` whose known ports all belong to one cable."""
+    """Return a mapping from cable to row, for each of ``rows`` whose known ports all belong to one cable."""
     if not rows:
         return {}
     f, cables = view.fabric, dict[int, dict[str, Any]]()

@@ -93,7 +93,7 @@ def _speed_note(on: PlanOnFabric, row: int) -> str:
     if speed >= planned and (width >= lanes or not lanes):
         return ""
     rate, wanted = speed_text(speed, width), speed_text(planned, lanes or 4)
-    if speed == planned:  # only the lanes differ: state them for both
+    if speed == planned:  # only the number of lanes differs, so state it for both
         rate, wanted = f"{width}x {speed_text(speed)}", f"{lanes or 4}x {speed_text(planned)}"
     return f"runs at {rate}, planned {wanted}"
 
@@ -131,7 +131,7 @@ racks, or two switches, are exchanged.
 """
 MANY_AT_NODE = 8
 """Maximum number of separate findings about missing (or misplaced) cables at one node. More are one finding. If all
-cables of the node are missing, they are also one finding: the node is off, or not yet cabled.
+cables of the node are missing, they are also one finding, because the node is off or not yet cabled.
 """
 
 
@@ -156,7 +156,7 @@ def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
         switches = tuple(sorted(n for n in nodes if on.view.is_switch[n]))
         key: tuple[int, ...] = (
             switches if len(switches) == 2 else (row,)
-        )  # hosts of two switches: two racks may be exchanged
+        )  # hosts of two switches, so two racks may be exchanged
         between.setdefault(key, []).append(_swap(on, row, other))
     for of_switches, several in between.items():
         one, two = (on.view.display_names[n] for n in of_switches) if len(of_switches) == 2 else ("", "")
@@ -172,8 +172,8 @@ def swapped_cables(on: PlanOnFabric, wrong: list[int]) -> set[int]:
 
 
 def _exchanged(on: PlanOnFabric, row: int, end: int, other: int, peer_port: int) -> bool:
-    """Return whether two rows are exchanged: the port ``end`` of ``row`` is cabled to a port of the row ``other``, and
-    this returns whether the other two ports of these rows are cabled to each other.
+    """Return whether two rows are exchanged. The port ``end`` of ``row`` is cabled to a port of the row ``other``; the
+    rows are exchanged if their other two ports are also cabled to each other.
     """
     rest = int(on.port[row, 1 - end])
     other_end = int(on.port[other, 0] if on.port[other, 1] == peer_port else on.port[other, 1])

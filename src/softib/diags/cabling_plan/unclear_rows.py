@@ -58,7 +58,8 @@ def absent_nodes(on: PlanOnFabric, rows: list[int]) -> set[int]:
     absent = {name: d for name, d in devices.items() if d.free and not d.used}
     if not absent or _misspelled(on):
         return set()
-    # A name whose partners are all absent is reported with them: the fabric has no other evidence about it.
+    # If all partners of a name are absent, the name is reported with them, because the fabric has no other evidence
+    # about it.
     with_it = {n for n, d in devices.items() if not (d.free or d.used) and set(d.partners) <= absent.keys()}
     done: set[int] = set()
     several: list[Each] = []
@@ -133,8 +134,8 @@ def _devices(on: PlanOnFabric, rows: list[int]) -> dict[str, _Device]:
 
 
 def _misspelled(on: PlanOnFabric) -> bool:
-    """Return whether the fabric has a node without a cable that the plan does not name: the plan may have misspelt its
-    name.
+    """Return whether the fabric has a node without cables that the plan does not name. Such a node may be misspelt in
+    the plan.
     """
     f = on.view.fabric
     alone = np.bincount(f.port_node[f.port_cable >= 0], minlength=f.sizes.nodes) == 0

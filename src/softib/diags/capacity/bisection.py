@@ -2,9 +2,9 @@
 case.
 
 The bisection is the cut into equal halves with the least capacity (Dally and Towles, *Principles and practices of
-interconnection networks*, chapter 3.3). The bisection bandwidth is the capacity of this cut, here in one direction.
-*Full* is the rate at which the hosts of the half with the lower rate can send. At 100 % of it, no half of the hosts can
-overload the fabric.
+interconnection networks*, chapter 3.3). The bisection bandwidth is the capacity of this cut, here in one direction. The
+*full* rate is the rate at which the hosts of the half with the lower rate can send. If the bisection bandwidth is 100 %
+of the full rate, no half of the hosts can overload the fabric.
 
 Finding the bisection is NP-hard (Garey, Johnson and Stockmeyer 1976). Up to :data:`~softib.diags.capacity.cuts.EXACT`
 switches, every cut is examined. For more switches, the search starts from cuts that the structure suggests (below each
@@ -68,10 +68,10 @@ class Bisection:
     """The bisection of a fabric. ``gbps``: its bandwidth (None: the source records no speeds). ``percent``: the same in
     percent of the full rate (None: the fabric has no hosts).
 
-    ``how``: the method that found it. ``exact``: no narrower cut exists. ``host_port`` int64[hosts]: the ports of the
-    hosts. ``side`` bool[hosts]: the half to which each belongs. ``part``: the narrowest part (None: every part can send
-    at full rate). ``partitions``: the examined partitions of the fabric, each as int64[nodes], the part to which each
-    switch belongs.
+    ``how``: the method that found it. ``exact``: whether it is proven that no narrower cut exists. ``host_port``
+    int64[hosts]: the ports of the hosts. ``side`` bool[hosts]: the half to which each belongs. ``part``: the narrowest
+    part (None: every part can send at full rate). ``partitions``: the examined partitions of the fabric, each as
+    int64[nodes], the part to which each switch belongs.
     """
 
     gbps: float | None
@@ -122,11 +122,11 @@ class _Searched(NamedTuple):
     exact: bool
     """No narrower cut exists."""
     how: str
-    """The search, for people."""
+    """The search, as text."""
 
 
 def _searched(graph: SwitchCuts, rank: np.ndarray, shape: Shape) -> _Searched:
-    """Improve each proposed cut, and return the narrowest result."""
+    """Improve each proposed cut, and return the narrowest resulting cut."""
     best: Cut | None = None
     name, tried = "", 0
     for label, side in _proposals(graph, rank, shape):

@@ -6,7 +6,7 @@ from softib.jit import kernel, table
 
 Switches = table("Switches", "first peer weight hosts dues")
 """``first``, ``peer``, ``weight``: CSR list of each switch's neighbours, and the capacity to each. ``hosts``: number of
-hosts of each switch. ``dues``: cost of each number of excess hosts on a side.
+hosts of each switch. ``dues[k]``: cost of ``k`` excess hosts on a side.
 """
 Scratch = table("Scratch", "gain locked moved")
 """``gain``: capacity by which the cut shrinks if a switch moves. ``locked``: whether a switch moved in this pass.

@@ -1,10 +1,10 @@
-"""Cuts of a fabric into two halves of its hosts: computes their capacity, and searches a narrow cut.
+"""Cuts of a fabric into two halves of its hosts: computes their capacity, and searches for a narrow cut.
 
 A *host* is a CA port on a switch. A cut puts every switch on one of two sides. A bisection has half of the hosts on
 each side. If one side of a cut has more hosts, the excess hosts are separated from their switches. The cost of the cut
 is therefore the capacity of the cables that cross it, plus the capacity of the cables of the excess hosts, for which
-the slowest are chosen. So a cut that separates few hosts from many is not a narrow bisection, however few cables cross
-it.
+the slowest are chosen. A cut that separates few hosts from many is therefore not a narrow bisection, even if few cables
+cross it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["EXACT", "Cut", "SwitchCuts", "fiedler"]
 
 STEPS, RESTARTS = 120, 8
 TOLERANCE = 1e-5
-"""Tolerance of the residual, relative to the largest eigenvalue. The vector only serves to sort switches, which needs
-no more digits.
+"""Tolerance of the residual, relative to the largest eigenvalue. The vector is only used to sort switches, for which
+this precision is sufficient.
 """
 
 
@@ -187,7 +187,7 @@ class SwitchCuts:
         dues = np.concatenate([[0.0], np.cumsum(np.sort(self.host_gbps))])
         least = across + dues[np.maximum(np.maximum(count - self.high, self.low - count), 0)]
         weighed = np.sort(self.host_gbps)[::-1]
-        most = float(weighed[: self.low].sum())  # no half sends more
+        most = float(weighed[: self.low].sum())  # no half of the hosts can send more
         best: Cut | None = None
         for i in np.argsort(least, kind="stable"):
             if best is not None and least[i] >= best.share * most - 1e-9:

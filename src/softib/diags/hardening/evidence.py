@@ -65,8 +65,8 @@ class Service:
 class Evidence:
     """All evidence about a fabric. ``mkey``: the M_Key used in requests (0: none). ``trusts``: SM_Key → whether the
     subnet administration returns P_Key tables to requests with this key (None: not tested). ``mkey_records``: ports
-    whose M_Key was returned to a request without an SM_Key. ``allowed``: PortGUIDs of ports that may run a manager
-    (None: not configured). ``unread``: lines that describe what could not be checked.
+    whose M_Key the subnet administration returned to a request without an SM_Key. ``allowed``: PortGUIDs of ports that
+    may run a manager (None: not configured). ``unread``: lines that describe what could not be checked.
     """
 
     ports: list[EndPort] = field(default_factory=list)

@@ -40,7 +40,8 @@ MANAGERS_ANY = code(
 )
 
 UFM_ONLY = ("allowed_sm_guids", "cc_key_enable", "m_key_per_port", "n2n_key_enable", "sm_key_per_port", "vs_key_enable")
-"""Options of UFM's OpenSM that OpenSM 3.3 does not have. A file with one of them is taken as a file of UFM."""
+"""Options of UFM's OpenSM that OpenSM 3.3 does not have. A file with one of these options is treated as a file of
+UFM."""
 
 
 def judge_options(stated: Stated, name: str) -> Iterator[Finding]:
@@ -122,7 +123,7 @@ def judge_partitions(partitions: list[Partition], name: str) -> Iterator[Finding
         elif full := [str(who) for who in ("ALL", "ALL_CAS") if last.get(who, 0) & FULL]:
             message = f"{where}: {' and '.join(full)} are full members"
             yield finding(rules.PARTITION_EVERYONE, (), message, {"file": name})
-        elif last and all(isinstance(who, int) for who in last):  # no keywords: their ports are unknown
+        elif last and all(isinstance(who, int) for who in last):  # no keywords, whose ports are unknown
             yield from _of_members(where, name, {f"{guid:#018x}": bool(bits & FULL) for guid, bits in last.items()})
 
 

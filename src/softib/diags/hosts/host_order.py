@@ -5,8 +5,9 @@ names, and the order need not be ascending. The offset of a port is the one on w
 with a different order is ignored.
 
 An exchange is reported only if each of the two ports has exactly the adapter that is expected at the other. If the
-other leaf has a different order, nothing is expected there; then each host must be the only one of its class of names
-on its leaf, among hosts of the other class. Names may be exchanged instead of cables, so the finding is only a warning.
+other leaf has a different order, no adapter is expected there. In that case, each of the two hosts must be the only
+host on its leaf with its class of names, and the leaf's other hosts must have the class of the other host. Names may be
+exchanged instead of cables, so the finding is only a warning.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ reported.
 MAX_ORDERS = 24
 """Maximum number of orders of one class of names. A class with more orders is taken as unordered."""
 EXCHANGED = 2
-"""Number of ports out of order that two hosts explain if they are exchanged on all leaves. With at most this number,
+"""Number of out-of-order ports that an exchange of two hosts on all leaves explains. With at most this number,
 :data:`CLEAR` does not apply.
 """
 ROUNDS = 3
@@ -104,7 +105,8 @@ class _Class:
 
 
 def exchanged_hosts(view: FabricView) -> list[HostExchange]:
-    """Return the pairs of leaf ports whose hosts are exchanged. The time is nearly linear in the number of adapters."""
+    """Return the pairs of leaf ports whose hosts are exchanged. The running time is nearly linear in the number of
+    adapters."""
     _, host_port, leaf_port = view.to_hosts
     node = view.fabric.port_node
     names = [view.names[n] for n in node[host_port].tolist()]
@@ -123,7 +125,7 @@ def exchanged_hosts(view: FabricView) -> list[HostExchange]:
 
 
 def turned_leaves(view: FabricView) -> Iterator[TurnedLeaf]:
-    """Return the leaves whose hosts are in order if they are rotated back by one or two ports."""
+    """Yield the leaves whose hosts are in order if they are rotated back by one or two ports."""
     _, host_port, leaf_port = view.to_hosts
     node = view.fabric.port_node
     names = [view.names[n] for n in node[host_port].tolist()]
@@ -184,7 +186,7 @@ def _by_leaf(class_: _Class) -> dict[int, dict[int, int]]:
 
 
 def _orders(class_: _Class) -> Iterator[Expected]:
-    """Return the expected host of each port on the leaves that follow one of the class's orders."""
+    """Yield the expected host of each port on the leaves that follow one of the class's orders."""
     for offsets, bases, follow, of in _rules(class_):
         yield [
             (leaf, p, (base + o) % (1 << 64), follow, of) for leaf, base in bases.items() for p, o in offsets.items()
@@ -192,7 +194,7 @@ def _orders(class_: _Class) -> Iterator[Expected]:
 
 
 def _rules(class_: _Class) -> Iterator[Rule]:
-    """Return the orders that enough leaves of the class follow."""
+    """Yield the orders that enough leaves of the class follow."""
     by_leaf = _by_leaf(class_)
     left = sorted((leaf for leaf, row in by_leaf.items() if len(row) >= SMALL), key=lambda x: (-len(by_leaf[x]), x))
     for _ in range(MAX_ORDERS):
@@ -225,7 +227,7 @@ def _bases(by_leaf: dict[int, dict[int, int]], leaves: list[int], offsets: dict[
     with which the set of the leaf's hosts matches its ports in any order, and the most frequent base. If they differ,
     the most frequent base is used only if the hosts that it expects but that the leaf does not have are all on other
     leaves, and no leaf with a certain base expects them. Example: if host 9 is in the place of host 1, hosts 2 to 9
-    also match, shifted by a port.
+    also match the ports, shifted by one port.
     """
     found = {leaf: _bases_of(by_leaf[leaf], offsets) for leaf in leaves}
     sure = {leaf: base for leaf, (base, whole) in found.items() if base is not None and whole in (None, base)}
@@ -284,8 +286,8 @@ def _voted(by_leaf: dict[int, dict[int, int]], bases: dict[int, int]) -> dict[in
         swapped = [p for p, offset in clear.items() if offset != row[p] and at.get(row[p]) is not None]
         clear |= {p: row[p] for p in swapped if clear[at[row[p]]] == row[p] and row.get(at[row[p]]) == clear[p]}
     for p in votes.keys() - clear.keys():
-        # If half of the leaves have an exchanged host at this port (a host with an adapter on each), use the step
-        # between ports.
+        # If half of the leaves have an exchanged host at this port (because the host has an adapter on each leaf), use
+        # the step between ports.
         wanted = {(clear[p + d] - d * step) % (1 << 64) for d in (-1, 1) if p + d in clear} or {row[p]}
         if len(wanted) == 1 and votes[p][offset := wanted.pop()] >= 2:
             clear[p] = offset

@@ -22,8 +22,8 @@ from softib.diags.view import FabricView
 __all__ = ["TurnedRail", "Vacancy", "exchanged_in_units", "turned_rails", "vacancies"]
 
 ALIKE = 0.9
-"""Minimum share of a unit's port numbers with one and the same host on all leaves. Also the minimum share of leaves
-that use a port number.
+"""Minimum share of a unit's port numbers that have the same host on all leaves, and minimum share of leaves that use a
+port number.
 """
 MIN_HOSTS = 4
 """Minimum number of hosts of a unit."""
@@ -38,7 +38,7 @@ filled by design.
 FEW_OF_UNIT = 0.1
 """Maximum share of a unit's port numbers that may be empty. It is larger because several leaves agree."""
 MIN_RAILS = 3
-"""Minimum number of leaves of a unit for a majority that shows one leaf to be wrong."""
+"""Minimum number of leaves of a unit for a majority that shows that one leaf is wrong."""
 SHIFTS = (1, -1, 2, -2)
 
 
@@ -110,7 +110,7 @@ def _units_of(view: FabricView) -> _Units:
 
 
 def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
-    """Return the ports of absent hosts. The time is nearly linear in the number of host ports."""
+    """Return the ports of absent hosts. The running time is nearly linear in the number of host ports."""
     held, grids, lone = _units_of(view)
     out: list[Vacancy] = []
     for grid in grids:
@@ -124,7 +124,7 @@ def vacancies(view: FabricView, rank: np.ndarray) -> list[Vacancy]:
 
 
 def turned_rails(view: FabricView) -> Iterator[TurnedRail]:
-    """Return the leaves on which each host is one or two ports further than on most other leaves of the unit."""
+    """Yield the leaves on which each host is one or two ports further than on most other leaves of the unit."""
     for grid in _units_of(view).grids:
         if len(grid.leaves) < MIN_RAILS or len(grid.used) < MIN_HOSTS:
             continue
@@ -201,8 +201,8 @@ def _neighbours(view: FabricView, base: int, number: int, held: dict[int, int]) 
 
 
 def _on_leaves(view: FabricView, held: dict[int, int], leaves: np.ndarray) -> Iterator[Vacancy]:
-    """Return the port numbers that are free on very few leaves of a kind. Leaves of a kind have the same usual number
-    of hosts.
+    """Yield the port numbers that are free on very few leaves of a kind. Leaves of a kind have the same usual number of
+    hosts.
     """
     f = view.fabric
     if len(leaves) < MIN_LEAVES:

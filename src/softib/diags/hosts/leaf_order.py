@@ -144,7 +144,7 @@ def _by_uplink(view: FabricView, rank: np.ndarray, leaves: np.ndarray) -> np.nda
 
 
 def shifted_leaves(view: FabricView, rank: np.ndarray) -> Iterator[ShiftedLeaf]:
-    """Return the leaves whose hosts are all shifted by the same number of ports relative to other leaves."""
+    """Yield the leaves whose hosts are all shifted by the same number of ports relative to other leaves."""
     hosts, f = _Hosts(view, rank), view.fabric
     used = {
         int(leaf): frozenset(f.port_num[hosts.port[r]].tolist())

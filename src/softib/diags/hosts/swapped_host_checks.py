@@ -184,8 +184,8 @@ def _how_many(pairs: int, cables: int) -> str:
 
 
 def rail_mismatches(c: Context) -> Iterator[Finding]:
-    """Report adapters that are on another leaf than the adapters of the same rail of similar hosts, unless checks of
-    names reported them.
+    """Report adapters that are on another leaf than the same-rail adapters of similar hosts, unless the checks of names
+    reported them.
     """
     view, done = c.view, c.seen.get("cables", set())
     odd = [o for o in odd_adapters(view, c.structure.rail_table) if o.host_port not in done and o.leaf_port not in done]

@@ -1,8 +1,8 @@
 """Causes of a job's failure, and the evidence expected for each. All numbers are assumptions with a stated reason.
 ``prior``: the frequency of the cause among failed jobs. ``symptoms``: the probability of the log's first symptom given
 the cause (:data:`OTHER` for symptoms that are not listed). ``features``: the probability of each feature at the faulty
-part (:data:`BACKGROUND` has the probabilities at other parts). The numbers serve to rank causes; they were not fitted
-to the failures of a fabric.
+part (:data:`BACKGROUND` has the probabilities at other parts). The numbers are used to rank causes; they were not
+fitted to failures of real fabrics.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Cause:
         """
         elsewhere = symptom in LOCAL and self.scope in ("cable", "switch")
         if symptom == "no-device" and self.features.get("link-down", 0.0) > 0.5:
-            elsewhere = False  # NCCL finds no device where no port is active
+            elsewhere = False  # NCCL finds no device on a host without an active port
         return self.symptoms.get(symptom, COINCIDENCE if elsewhere else OTHER)
 
 

@@ -1,4 +1,5 @@
-"""The cables that packets between two ports cross, according to the forwarding tables, and on all shortest paths."""
+"""The cables that packets between two ports cross: those on the path in the forwarding tables, and those on all
+shortest paths."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class PathSet:
     by_tables: list[int] = field(default_factory=list)
     ended: str = ""
     apart: bool = False
-    """Whether a pair's two ends are not connected by cables."""
+    """Whether no cables connect the two ends of a pair."""
     lost: set[int] = field(default_factory=set)
     """Ports without a link on the pairs' paths: ends of pairs, and egress ports in the forwarding tables."""
     isolated: dict[int, float] = field(default_factory=dict)
@@ -58,7 +59,7 @@ def paths_between(site: Site, pairs: list[tuple[int, int]]) -> PathSet:
 
 
 def _of_pair(site: Site, a: int, b: int, paths: PathSet, cache: dict[int, np.ndarray]) -> dict[int, float]:
-    """Return cable → weight for one pair in both directions."""
+    """Return the weight of each cable for one pair, in both directions."""
     weight: dict[int, float] = {}
     for begin, end in ((a, b), (b, a)):
         shares = _shortest(site, begin, end, cache)
@@ -69,7 +70,7 @@ def _of_pair(site: Site, a: int, b: int, paths: PathSet, cache: dict[int, np.nda
         if hops and not paths.by_tables:
             paths.by_tables, paths.ended = hops, ended or paths.ended
         for port, share in [*shares.items(), *((p, 1.0) for p in hops)]:
-            # tables no longer use a cable without a link, even if they did before
+            # the tables no longer use a cable that lost its link, even if they used it before
             rare = bool(hops) and port not in paths.lost
             here = 1.0 if port in hops else share * ALTERNATIVE if rare else share
             cable = int(site.cable[port])
@@ -146,7 +147,7 @@ def _join_fallen(site: Site, pairs: list[tuple[int, int]], paths: PathSet) -> No
 
 
 def _one_end_each(fits: np.ndarray, node: np.ndarray, stops: np.ndarray) -> dict[int, list[int]]:
-    """Return, for ports that can be paired with several others (``fits`` bool[n, n]), one end of each cable → its
+    """Return, for ports that can be paired with several others (``fits`` bool[n, n]), one end of each cable with its
     possible other ends. Two groups of n ports that can be paired only with each other are n cables. Of these two
     groups, the one with an egress port in the tables (``stops``) is returned, otherwise the one with fewer switches
     (``node``). Ports outside such groups are returned without other ends.
@@ -196,8 +197,8 @@ def _leads(site: Site, switch: int, end: int) -> bool:
 
 
 def _by_tables(site: Site, a: int, b: int) -> tuple[list[int], str, int]:
-    """Return (egress ports from ``a`` to ``b``; the reason if the path ends before ``b``; the egress port without a
-    cable at which it ends, or -1).
+    """Return the egress ports from ``a`` to ``b``, the reason if the path ends before ``b``, and the egress port
+    without a cable at which it ends (or -1).
     """
     f, hops, port = site.fabric, [], a
     dlid = int(site.lid[b])
@@ -223,8 +224,8 @@ def _by_tables(site: Site, a: int, b: int) -> tuple[list[int], str, int]:
 
 
 def _shortest(site: Site, a: int, b: int, cache: dict[int, np.ndarray]) -> dict[int, float] | None:
-    """Return egress port → share of the packets from ``a`` to ``b``, if each switch distributes packets evenly over its
-    shortest paths. None if ``a`` and ``b`` are not connected by cables.
+    """Return the share of the packets from ``a`` to ``b`` that each egress port sends, if each switch distributes
+    packets evenly over its shortest paths. None if ``a`` and ``b`` are not connected by cables.
     """
     start, goal = _switch(site, a), _switch(site, b)
     if start < 0 or goal < 0:

@@ -25,12 +25,13 @@ LIKELIEST = 0.98
 """Maximum probability of a cause, because the table of causes is an assumption."""
 
 LINK_RETURNED = 0.5
-"""If a cause leaves more than this share of links down, old failures of a link that is up now do not indicate this
-cause.
+"""If a cause leaves links down with more than this probability, earlier failures of a link that is up now do not
+indicate this cause.
 """
 
 MOST_LOG = 100.0
-"""Largest logarithm of a likelihood ratio: a switch with many ports would otherwise exceed the range of a float."""
+"""Largest logarithm of a likelihood ratio. Without this limit, a switch with many ports could exceed the range of a
+float."""
 
 
 DEAD_SWITCH = 0.002
@@ -44,7 +45,7 @@ loses a packet ends within seconds, but its log may be continued.
 """
 
 LOST_LINKS = 2
-"""Minimum number of failed links from which a switch may be without power."""
+"""Minimum number of failed links of a switch that may be without power."""
 
 
 @dataclass
@@ -143,9 +144,8 @@ def _locations(cause: Cause, facts: Facts, readings: Readings | None) -> list[Lo
 
 
 def _cables(facts: Facts, readings: Readings) -> list[tuple[int, float]]:
-    """Return (cable, share of the prior) for the cables that the job's traffic crosses (including cables that lost
-    their link and have only one known end), for other cables with features, and with -1 for all remaining cables
-    together.
+    """Return cables with their shares of the prior: the cables that the job's traffic crosses (including cables that
+    lost their link and have only one known end), other cables with features, and -1 for all remaining cables together.
     """
     site = readings.site
     every = np.unique(site.cable[site.cable >= 0])
@@ -234,7 +234,7 @@ def _link_ratio(cause: Cause, link: int, timely: float = 1.0) -> float:
 
 
 def _at(feature: np.ndarray, site: Site, cable: int) -> int:
-    """Return the feature of a cable: present if either end has it."""
+    """Return the feature of a cable, which is present if either end has it."""
     return max(int(feature[p]) for p in _ends(site, cable))
 
 

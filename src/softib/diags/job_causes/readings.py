@@ -37,7 +37,7 @@ RECOVERIES = 5
 class Window:
     """The analysed time in seconds since 1970. ``source``: how it was determined. ``likely_s``: the time before which
     the cause is improbable (None: the cause may be anywhere in the window). ``failed_s``: the time of the first error
-    (None: unknown); a counter that was last read before it does not show that nothing happened.
+    (None: unknown); a counter that was last read before this time does not prove that nothing happened.
     """
 
     begin_s: float
@@ -78,8 +78,8 @@ class Readings:
 
     @cached_property
     def recent(self) -> dict[str, np.ndarray]:
-        """Feature (``link`` or ``damaged``) → whether its counters rose in the likely part of the window (int8[ports]);
-        -1 if no reading covers that part, or the window has no likely part.
+        """Return, for the features ``link`` and ``damaged``, whether their counters rose in the likely part of the
+        window (int8[ports]); -1 if no reading covers that part, or the window has no likely part.
         """
         seen, likely = self.site.observed, None if self.window is None else self.window.likely_s
         if seen is None or likely is None or not len(self._intervals):
@@ -139,8 +139,8 @@ class Readings:
 
     @cached_property
     def damaged(self) -> np.ndarray:
-        """int8[ports]: whether packets to the port were damaged in transit. PortRcvErrors also counts packets that
-        arrived while the port's buffer was full (IBA 16.1.4); these are subtracted.
+        """Return whether packets to each port were damaged in transit (int8[ports]). PortRcvErrors also counts packets
+        that arrived while the port's buffer was full (IBA 16.1.4); these are subtracted.
         """
         received = self._rose("port_rcv_errors") - np.nan_to_num(self._rose("port_buffer_overrun_errors"))
         yes = (received > 0) | (self._rose("local_link_integrity_errors", "port_fec_uncorrectable_block_ctr") > 0)
@@ -152,13 +152,13 @@ class Readings:
 
     @cached_property
     def refused(self) -> np.ndarray:
-        """int8[ports]: whether packets with a wrong P_Key were dropped."""
+        """Return whether each port dropped packets with a wrong P_Key (int8[ports])."""
         rose = self._rose("port_xmit_constraint_errors", "port_rcv_constraint_errors")
         return self._while_read(_feature(rose > 0, rose))
 
     @cached_property
     def waits(self) -> np.ndarray:
-        """int8[ports]: whether the port waited for credits, or dropped packets that waited too long."""
+        """Return whether each port waited for credits, or dropped packets that had waited too long (int8[ports])."""
         dropped = self._rose("port_sw_hoq_lifetime_limit_discards")
         discards, inactive = self._rose("port_xmit_discards"), self._rose("port_inactive_discards")
         unexplained = (discards > np.nan_to_num(inactive)) & ~(self.falls > 0)
@@ -166,14 +166,14 @@ class Readings:
         return self._while_read(_feature((dropped > 0) | unexplained | (self._waited > WAITING) | overrun, discards))
 
     def _while_read(self, feature: np.ndarray) -> np.ndarray:
-        """Return the feature with absent replaced by unknown for ports that stopped answering, or whose last reading is
-        older than the failure: they may have counted events after it.
+        """Return the feature with "absent" replaced by "unknown" for ports that stopped answering, or whose last
+        reading is older than the failure: such ports may have counted events after their last reading.
         """
         return np.where((feature == 0) & ((self.silent == 1) | ~self.covered), -1, feature).astype(np.int8)
 
     @cached_property
     def covered(self) -> np.ndarray:
-        """bool[ports]: whether the port was read after the failure, as far as its time is known."""
+        """Return whether each port was read after the failure, if the time of the failure is known (bool[ports])."""
         seen, ports = self.site.observed, len(self.site.peer)
         if seen is None or self.window is None or self.window.failed_s is None:
             return np.ones(ports, bool)
@@ -242,8 +242,8 @@ class Readings:
 
     @cached_property
     def unreached(self) -> np.ndarray:
-        """int8[ports]: whether an adapter's port stopped answering, and its link's state is not known from the other
-        end either.
+        """Return whether each adapter port stopped answering while the state of its link is also unknown from the other
+        end (int8[ports]).
         """
         site = self.site
         adapter = ~site.is_switch & (site.peer >= 0)
@@ -252,8 +252,9 @@ class Readings:
 
     @cached_property
     def unheard(self) -> np.ndarray:
-        """int8[ports]: whether an adapter's port stopped answering although, according to the other end of its cable,
-        the link is up and did not fail. Then packets to the port or from it are lost, or it does not accept packets.
+        """Return whether each adapter port stopped answering although, according to the other end of its cable, the
+        link is up and did not fail (int8[ports]). Then packets to the port or from it are lost, or it does not accept
+        packets.
         """
         site = self.site
         adapter = ~site.is_switch & (site.peer >= 0) & (self.silent >= 0)
@@ -323,7 +324,7 @@ class Readings:
         return None if not len(ports) or np.isnan(rose).all() else float(np.nansum(rose))
 
     def span_s(self) -> float:
-        """Return for how many seconds of the window there is a history."""
+        """Return the number of seconds of the window that the history covers."""
         seen: Observations | None = self.site.observed
         if seen is None or not self._intervals.any():
             return 0.0

@@ -83,7 +83,7 @@ class Site:
 
     @cached_property
     def _by_host(self) -> dict[str, list[int]]:
-        """Host name in lower case → cabled ports of the host's adapters."""
+        """The cabled ports of each host's adapters, by the host's name in lower case."""
         f = self.fabric
         by_host: dict[str, list[int]] = {}
         for node in np.flatnonzero(f.is_host).tolist():
@@ -107,7 +107,7 @@ class Site:
         return ports
 
     def ports_of(self, end: End) -> tuple[list[int], str]:
-        """Return (the ports that an end in a log may mean, the reason if there are none)."""
+        """Return the ports that an end in a log may mean, and the reason if there are none."""
         if end.gid:
             return self._of_gid(end.gid)
         if end.lid:
@@ -140,7 +140,7 @@ def is_ethernet(gid: str) -> bool:
 
 
 def site_of(fabric: Fabric, observed: Observations | None, has_tables: bool, has_pkeys: bool = False) -> Site:
-    """Combine ``fabric`` with the history of its ports."""
+    """Return ``fabric`` combined with the history of its ports."""
     peer, lid = fabric.port_peer.astype(np.int64), fabric.lid.astype(np.int64)
     row = np.full(fabric.sizes.ports, -1, np.int64)
     lost = np.zeros(fabric.sizes.ports, bool)

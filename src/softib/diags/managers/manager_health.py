@@ -1,6 +1,6 @@
 """Distinguishes faults of the subnet manager from faults of the network, from the answers to MADs in each monitoring
 round. The firmware of devices answers SMPs, which travel on VL15; the manager's process answers SMInfo and queries to
-the subnet administration (IBA 14.4, 15). So if the agents of devices, including the master's port, answer and the
+the subnet administration (IBA 14.4, 15). If the agents of devices, including that of the master's port, answer, but the
 process does not, the manager hangs and the network works.
 """
 
@@ -47,8 +47,8 @@ ROUNDS = 2
 enough (each request is sent twice).
 """
 SLOW_S = 1.0
-"""Minimum wait in seconds of a slow query (chosen by softib). OpenSM and librdmacm time out after one to a few seconds
-and retry.
+"""A query is slow if it waits for at least this time in seconds (chosen by softib). OpenSM and librdmacm time out after
+one to a few seconds and retry.
 """
 
 

@@ -77,7 +77,7 @@ def _out(c: Context, row: int, portnum: int) -> Location:
 
 
 def unreachable_ends(c: Context) -> Iterator[Finding]:
-    """Report pairs CA→CA and CA→switch whose packets do not arrive, with a few examples."""
+    """Report pairs of a CA and another CA or a switch whose packets do not arrive, with a few examples."""
     if c.proof is None or not c.proof.unreachable:
         return
     examples: list[str] = []
@@ -103,9 +103,9 @@ def unreachable_ends(c: Context) -> Iterator[Finding]:
 
 
 def unreachable_from_switches(c: Context) -> Iterator[Finding]:
-    """Report pairs switch→CA that cables connect but forwarding tables do not, unless pairs of CAs are also unreachable
-    (:func:`unreachable_ends` reports those). If only pairs switch→switch are unreachable, the finding is
-    information.
+    """Report pairs of a switch and a CA that are connected by cables, but not by the forwarding tables. If pairs of CAs
+    are also unreachable, only :func:`unreachable_ends` reports. If only pairs of switches are unreachable, the finding
+    is information.
     """
     if c.proof is None or c.graph is None:
         return
@@ -211,7 +211,7 @@ class _Cycle(NamedTuple):
 
 
 def _cycle(c: Context, channels: Any) -> _Cycle:
-    """Return the cycle of ``channels``: (switch row, egress port, VL)."""
+    """Return the cycle of ``channels``, which are (switch row, egress port, VL)."""
     cycle = [(_out(c, s, p), int(vl)) for s, p, vl in channels]
     shown = " → ".join(str(location) for location, _ in cycle[:8]) + (" → …" if len(cycle) > 8 else "")
     channels = [[location.node, location.portnum, vl] for location, vl in cycle]
@@ -247,8 +247,8 @@ def uneven_load(c: Context) -> Iterator[Finding]:
 
 
 def unfit_for_ftree(c: Context) -> Iterator[Finding]:
-    """Report a flaw of a tree because of which the engine ftree rejects it, and the bandwidth that ftree gives with
-    GUID files.
+    """Report a flaw of a tree that makes the engine ftree reject it, and the bandwidth that ftree provides with GUID
+    files.
     """
     if c.remedy is None:
         return

@@ -1,7 +1,7 @@
 """Finds absent nodes: a number is missing in a row of names, and ports are free where this node would be cabled. A dump
-contains neither a dead switch or host nor its cables. There remain two traces: an unused number between two used
-numbers, and free ports between the ports of the two nodes with these numbers. Only both together are reported, because
-sites skip numbers, and free ports may be spare.
+contains neither a dead switch or host nor its cables. Two traces remain: an unused number between two used numbers, and
+free ports between the ports of the nodes with these two numbers. Only both together are reported, because sites skip
+numbers, and free ports may be spare.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ SHORT_ROW, MIN_PORTS_OF_SHORT_ROW = 3, 6
 ``MIN_PORTS_OF_SHORT_ROW`` ports are free at its position.
 """
 MIN_SWITCH_PORTS = 2
-"""Minimum number of free ports at the position of an absent switch. A single free port may belong to any cable."""
+"""Minimum number of free ports at the position of an absent switch. A single free port may belong to any missing
+cable."""
 MOST_FREE, FREE_SHARE = 2, 0.05
 """Maximum number of free positions of a grid, or maximum share of its positions, for these to be absent switches."""
 _NUMBER = re.compile(r"\d+")
@@ -175,9 +176,9 @@ def _lowest_number(names: list[str]) -> int:
 
 
 def _in_its_run(view: FabricView, node_class: NodeClass, gap: Gap) -> bool:
-    """Return whether the number of ``gap`` is within the row of names that differ only in another
-    number. Beside its end, it is if most rows continue and the row is on several leaves (the
-    adapters of a host): leaves filled to different heights are the design of the site."""
+    """Return whether the number of ``gap`` is within the row of names that differ only in another number. A number next
+    to the end of the row counts as within it if most rows continue there and the row is on several leaves (the adapters
+    of a host). Otherwise, the rows may end differently by design, because leaves are filled to different degrees."""
     x = node_class.numbers[:, gap.along]
     if len(np.unique(x)) == len(x):
         return True

@@ -311,8 +311,8 @@ def _kinds(c: Context, leader: np.ndarray) -> np.ndarray:
 
 
 def _shape(c: Context, node: int) -> str:
-    """Return a property that hosts of one kind have in common if their names have no numbers: the form of the host's
-    name (``XXXXXXX`` for ``J3K0TX2 mlx5_0``), otherwise the description.
+    """Return the property that hosts of one kind share if their names contain no numbers: the form of the host's name
+    (``XXXXXXX`` for ``J3K0TX2 mlx5_0``), otherwise the description.
     """
     both = c.view.adapters.get(node)
     return _LETTER.sub("X", both[0]) if both else c.view.names[node]

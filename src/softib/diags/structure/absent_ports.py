@@ -52,8 +52,8 @@ class Absent:
 def fill_ports(view: FabricView, rank: np.ndarray, absent: Absent, k: int, gap: int) -> None:
     """Set the ports of ``absent``. If cables of both neighbours lead to one node, the free port is between them. If
     they lead to two nodes (at the edge of a leaf or a pod), it is after the port of one neighbour or before the port of
-    the other. At such an edge, a switch's cables to the tier below decide, if it has any, because pods have different
-    switches above.
+    the other. At such an edge, only a switch's cables to the tier below are used, if it has any, because pods have
+    different switches above.
     """
     f = view.fabric
     before, after = absent.before, absent.after
@@ -108,8 +108,8 @@ def _at_the_end(view: FabricView, host: int, first: bool) -> bool:
 
 
 def _counts(view: FabricView, node: int, peer: int) -> bool:
-    """Return whether a neighbour's cable to ``peer`` is compared. A switch's cables to hosts are not, because an absent
-    switch also hides its hosts.
+    """Return whether a neighbour's cable to ``peer`` is compared. A switch's cables to hosts are not compared, because
+    an absent switch also hides its hosts.
     """
     return bool(view.is_switch[view.fabric.port_node[peer]]) or bool(view.is_host[node])
 

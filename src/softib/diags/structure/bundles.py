@@ -1,8 +1,8 @@
 """Pairs the free ports of two nodes that the pattern connects, in the same arrangement as the parallel cables between
 other nodes of their classes.
 
-If a port number is free on all nodes of a class (a leaf lost nearly all of its uplinks), it has no rule. Then the rules
-of the ports at the other ends, and the arrangement of other bundles of parallel cables, determine the pair.
+If a port number is free on all nodes of a class (a leaf lost nearly all of its uplinks), it has no rule. In that case,
+the rules of the ports at the other ends, and the arrangement of other bundles of parallel cables, determine the pair.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Bundles:
                     yield (outside, len(others)), empty
 
     def _without_cable(self, node: int, other: int) -> list[int]:
-        """Return the free ports of ``node`` if the ``other`` node has a cable to a node of the same class. Otherwise
-        the two may have no cable by design.
+        """Return the free ports of ``node`` if the ``other`` node has a cable to a node of the same class. Otherwise,
+        return none, because the two nodes may have no cable by design.
         """
         f, of = self.view.fabric, self.pattern.labels.class_of
         peers = f.port_peer[list(f.ports_of(other))]

@@ -52,7 +52,7 @@ def free_rows(view: FabricView, rank: np.ndarray, explained: set[int]) -> list[l
             taken = explained.union(*numbered)
             in_planes = [row for row in _of_planes(view, rank, rows) if not taken & set(row)]
             out += numbered + in_planes
-            if sign < 0:  # sites add leaves at the end: ports upwards need evidence from below
+            if sign < 0:  # sites add leaves at the end, so upward ports need evidence from below
                 last = np.zeros(len(view.names), np.int64)
                 np.maximum.at(last, f.port_node[rows], f.port_num[rows])
                 growth = [row for row in in_planes if all(f.port_num[row] > last[f.port_node[row]])]
@@ -131,8 +131,8 @@ def _of_planes(view: FabricView, rank: np.ndarray, rows: np.ndarray) -> Iterator
 
 
 def _both_sides(view: FabricView, rank: np.ndarray, rows: list[list[int]]) -> list[list[int]]:
-    """If there are only two rows, one free row below and one above the position of a single absent switch, merge them
-    into one.
+    """Return ``rows``. If there are only two, one below and one above the position of a single absent switch, merge
+    them into one.
     """
     tiers = [int(rank[view.fabric.port_node[row[0]]]) for row in rows]
     out = []
@@ -181,7 +181,7 @@ def _free_numbers(view: FabricView, rank: np.ndarray, rows: np.ndarray, explaine
         groups = _peers_of(numbers_free, _offsets(view, of_kind), a_pair)
         rows_of = dict(zip(numbers_free, free, strict=True))
         if (len(groups) > 1 or not full) and tuple(numbers_free) in by_numbers:
-            by_numbers[tuple(numbers_free)] = []  # several kinds leave the same numbers free: this is a design
+            by_numbers[tuple(numbers_free)] = []  # several kinds leave the same numbers free, so this is a design
             continue
         by_numbers.setdefault(tuple(numbers_free), []).extend(
             [p for n in sorted(group) for p in rows_of[n]] for group in groups

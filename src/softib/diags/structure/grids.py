@@ -61,8 +61,8 @@ def _slack(wanted: float) -> float:
 
 
 def _about(count: int, wanted: float, astray: int = 0) -> bool:
-    """Return whether ``count`` links are nearly ``wanted``. One swap takes two links out of a dimension if two links
-    are ``astray`` (lead to switches that are not neighbours).
+    """Return whether ``count`` is nearly the number of ``wanted`` links. One swap removes two links from a dimension if
+    two links are ``astray`` (lead to switches that are not neighbours).
     """
     few = max(1, min(2, astray))
     return abs(count - wanted) <= _slack(wanted) or 0 <= wanted - count <= min(few, wanted - 1)

@@ -18,7 +18,7 @@ from softib.plural import counted
 __all__ = ["missing_joins", "unexplained_cables", "unjudged_shapes"]
 
 EXCEPTIONS = 1 / 6
-"""Maximum share of a shape's cables that may be missing for the missing ones to be faults."""
+"""Maximum share of a shape's cables that may be missing; if more are missing, they are not reported as faults."""
 
 FEWEST = 3
 """Minimum number of switches of a shape. The cables between two switches cannot be compared with others."""
@@ -40,7 +40,7 @@ def missing_joins(c: Context) -> Iterator[Finding]:
         for u in present
         if u.ports_a and u.ports_b and not named & {*u.nodes_a, *u.nodes_b} and lacks[[*u.nodes_a, *u.nodes_b]].all()
     ]
-    if c.suspects.exchanged:  # all cables of exchanged switches are at wrong places
+    if c.suspects.exchanged:  # all cables of exchanged switches are in wrong places
         return
     moved = _one_moved(c, compared)
     if moved and not c.suspects.doubtful:

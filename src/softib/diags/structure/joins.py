@@ -94,8 +94,8 @@ def joins(view: FabricView, shape: Shape) -> Joins:
 
 
 def misfit(view: FabricView, shape: Shape) -> int:
-    """Return how many cables and pairs do not match the shape. In a grid, these are cables between switches that are
-    not neighbours, and neighbours without a cable; in a dragonfly, pairs with fewer or more cables than most.
+    """Return the number of cables and pairs that do not match the shape. In a grid, these are cables between switches
+    that are not neighbours, and neighbours without a cable; in a dragonfly, pairs with fewer or more cables than most.
     """
     if not shape.forms:
         compared = joins(view, shape)

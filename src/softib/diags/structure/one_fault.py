@@ -197,8 +197,8 @@ def _of_exchanged_switches(findings: list[Finding]) -> list[Finding]:
 
 
 def _of_self_loops(findings: list[Finding]) -> list[Finding]:
-    """Fold missing uplinks into the finding of a self-loop cable (both ends on one node) if this cable is plugged into
-    the ports of these uplinks."""
+    """Merge missing uplinks into the finding about a self-loop cable (both ends on one node) if this cable is plugged
+    into the ports of these uplinks."""
     loops = {str(p): i for i, f in enumerate(findings) if f.code == "self-loop-cable" for p in f.where}
     folded = set()
     for i, f in enumerate(findings):

@@ -2,7 +2,7 @@
 
 Ports with the same number on nodes of one class (all ``leaf-#[40]``) follow one rule, which computes the numbers of the
 peer from the numbers of the node (:mod:`softib.diags.rules`). A rule is used if it predicts nearly all of these ports;
-each port that it does not predict correctly is suspect. No plan is needed, and no topology is assumed.
+a port that it does not predict correctly is suspect. No plan is needed, and no topology is assumed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ always predicts two points.
 """
 
 EXPECTED_RANDOM = 0.01
-"""Expected number of equally good rules in arbitrary cabling, up to which a rule counts although the
-other ports of its pool have none."""
+"""If arbitrary cabling is expected to have at most this number of equally good rules, a rule counts even if the other
+ports of its pool have none."""
 
 SHUFFLES = 3
-"""Number of times that the cables of a group of ports are shuffled. The shuffled cabling whose rules predict most
-cables is compared.
+"""Number of times that the cables of a group of ports are shuffled. The comparison uses the shuffled cabling whose
+rules predict most cables.
 """
 
 SURE_HITS, SURE_SHARE = 7, 0.95
@@ -65,8 +65,8 @@ class Pattern:
 
 
 def learn_pattern(view: FabricView, labels: Labels | None = None) -> Pattern:
-    """Learn the pattern of all classes in ``labels`` (default: the classes of the nodes' names). The time is nearly
-    linear in the number of ports.
+    """Learn the pattern of all classes in ``labels`` (default: the classes of the nodes' names). The running time is
+    nearly linear in the number of ports.
     """
     labels = labels or read_labels(view)
     fabric = view.fabric
@@ -198,7 +198,7 @@ def _beats_shuffled(
     if hits == len(rows) or _random_probability(rules, peer, peers) <= EXPECTED_RANDOM:
         return True
     if hits < MIN_SHARE * len(rows):
-        return False  # for any prediction of shuffled cables
+        return False  # regardless of the predictions for shuffled cables
     rng, random_hits, shuffled = np.random.default_rng(len(rows)), 0, peer.copy()
     for _ in range(SHUFFLES):
         shuffled[rows] = rng.permutation(peer[rows])
@@ -209,8 +209,9 @@ def _beats_shuffled(
 
 
 def _random_probability(rules: list[Rule], peer: np.ndarray, peers: int) -> float:
-    """Return an upper bound of the probability that ``rules`` predict as many ports whose cables lead
-    to any of ``peers``: their constants and the digits of their slopes fit themselves."""
+    """Return an upper bound of the probability that ``rules`` predict as many ports by chance, if each cable leads to
+    any of ``peers`` nodes. One port for each constant, and one for each digit of a slope, does not count, because these
+    parameters are fitted to ports."""
     ports = sum(int((peer[rows] >= 0).sum()) for rows, _, _ in rules)
     hits, free = _hits(rules, peer), sum(1 + slopes * MAX_DIGITS for _, _, slopes in rules)
     return exp(min(0.0, log(comb(ports, hits)) - max(0, hits - free) * log(peers)))
@@ -276,8 +277,8 @@ def _holds(expected: np.ndarray, peer: np.ndarray, slopes: int) -> bool:
 
 
 def _is_sure(expected: np.ndarray, peer: np.ndarray) -> tuple[bool, bool]:
-    """Return (whether the rule may report cables as wrong, whether it holds for nearly all of its ports, even if these
-    are few).
+    """Return whether the rule may report cables as wrong, and whether it holds for nearly all of its ports, even if
+    these are few.
     """
     hit = (expected == peer)[peer >= 0]
     misses = int((~hit).sum())

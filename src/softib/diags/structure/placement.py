@@ -25,14 +25,14 @@ from softib.diags.view import FabricView
 __all__ = ["grid_coordinates", "group_coordinates"]
 
 MOSTLY = 0.6
-"""Minimum share of the switches at which two port numbers must belong together. Also the minimum share of a layer's
-cables that must lead to the same layer.
+"""Minimum share of the switches at which two port numbers must belong together, and minimum share of a layer's cables
+that must lead to the same layer.
 """
 LEAST = 2
 """Minimum number of cables that show that two port numbers belong together."""
 PLACED = 0.9
-"""Minimum share of the linked switches that must have a unique position. Also the minimum share of the pairs of layers
-that must be connected on an all-to-all axis.
+"""Minimum share of the linked switches that must have a unique position, and minimum share of the pairs of layers that
+must be connected on an all-to-all axis.
 """
 HALF = 0.5
 LOST = 0.34

@@ -46,7 +46,7 @@ class Rails:
 
     @classmethod
     def none(cls, nodes: int) -> Rails:
-        """Return the value for a fabric without rails."""
+        """Return the rails of a fabric without rails."""
         empty = np.zeros((0, 0), np.int64)
         return cls(0, 0, np.full(nodes, -1, np.int16), empty, empty)
 

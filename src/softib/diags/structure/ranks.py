@@ -69,9 +69,9 @@ SPARE = 0.15
 
 
 def ranks(view: FabricView, labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Return two int8[nodes]. The first is the rank of each node (0 host, 1 leaf, 2 spine, …; -1 if there is no path to
-    a leaf). The second is the rank by distance from the nearest leaf alone, which the cuts of a bisection use, because
-    for them an attached edge switch is separate from the tree.
+    """Return two ranks of each node (int8[nodes] each). The first is its rank in the tree (0 host, 1 leaf, 2 spine, …;
+    -1 if there is no path to a leaf). The second is computed only from the distance to the nearest leaf. The cuts of a
+    bisection use the second, because for them an attached edge switch is separate from the tree.
     """
     n = len(view.names)
     links = view.between_switches

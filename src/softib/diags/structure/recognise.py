@@ -155,8 +155,8 @@ def _shape(view: FabricView, labels: Labels, rank: np.ndarray, sideways: np.ndar
 
 
 def _best(view: FabricView, candidates: Iterable[tuple[grids.Shape, Labels]]) -> tuple[grids.Shape, Labels] | None:
-    """Return the candidate whose shape the fewest cables contradict (the first of several equal ones); None if there
-    are no candidates.
+    """Return the candidate with the shape that the fewest cables contradict (the first, if several are equal); None if
+    there are no candidates.
     """
     best, least = None, -1
     for shape, labels in candidates:
@@ -169,8 +169,8 @@ def _best(view: FabricView, candidates: Iterable[tuple[grids.Shape, Labels]]) ->
 
 
 def _capacities(view: FabricView, rank: np.ndarray, tree: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return (Gb/s to hosts, Gb/s to higher tiers) of each node. In direct networks, all links to switches count as
-    links to higher tiers.
+    """Return the rate to hosts and the rate to higher tiers of each node, in Gb/s. In direct networks, all links to
+    switches count as links to higher tiers.
     """
     n = len(view.names)
     rows, _, switch_port = view.to_hosts

@@ -1,9 +1,9 @@
 """Learns which ports connect the switches of one row of names, in tori, meshes and the groups of a dragonfly.
 
-A site has a rule for the port of a switch that leads to another switch of its row. By step: port 3 leads to the next
-switch. By goal: port 12 leads to number 2 of the group. By side: if a port list omits the switch's own number, the port
-to a given number is different on lower and on higher switches. The rule is learned from all rows, and gives the ports
-at which an absent switch would be cabled.
+A site has a rule for the port of a switch that leads to another switch of its row. There are three kinds of rules. By
+step: port 3 leads to the next switch. By goal: port 12 leads to number 2 of the group. By side: if a port list omits
+the switch's own number, the port to a given number is different on lower and on higher switches. The rule is learned
+from all rows, and shows the ports at which an absent switch would be cabled.
 """
 
 from __future__ import annotations

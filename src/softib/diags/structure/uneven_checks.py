@@ -1,4 +1,4 @@
-"""Reports switches of a tree that lack uplinks, or spread them differently from others of their kind."""
+"""Reports switches of a tree that lack uplinks, or distribute them differently from others of their kind."""
 
 from __future__ import annotations
 

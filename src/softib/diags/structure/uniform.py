@@ -35,7 +35,7 @@ MAX_ODD = 0.15
 MANY_FREE = 4
 """Maximum number of free ports that a finding names. If there are more candidates, it names none."""
 HANDFUL = 2
-"""Number of a tier's switches that may differ even if their share exceeds :data:`MAX_ODD`."""
+"""Maximum number of a tier's switches that may differ even if their share exceeds :data:`MAX_ODD`."""
 MOSTLY = 0.5
 """Minimum share of leaves with hosts for a leaf without hosts to be a spare."""
 FEW_HOSTS = 0.5
@@ -157,8 +157,8 @@ def without_majority(rows: dict[int, Row]) -> bool:
 
 
 def _spurs(view: FabricView, parents: np.ndarray) -> np.ndarray:
-    """Return which of ``parents`` (one entry per link) are not parents but attached switches below: switches with hosts
-    and few links.
+    """Return whether each of ``parents`` (one entry per link) is not a parent, but an attached switch below: a switch
+    with hosts and few links.
     """
     switch, links = np.unique(parents, return_counts=True)
     hosts = np.isin(switch, view.fabric.port_node[view.to_hosts[2]])
@@ -275,7 +275,7 @@ class _FreePorts:
         return bool(f.port_cable[port] < 0 or (peer >= 0 and f.port_node[peer] == f.port_node[port]))
 
     def _up_numbers(self) -> Counter[int]:
-        """Return how often each port number leads to a parent, on switches of this kind."""
+        """Return the number of switches of this kind on which each port number leads to a parent."""
         f, parents = self.view.fabric, set(self.expected)
         return Counter(
             int(f.port_num[p])
@@ -285,7 +285,7 @@ class _FreePorts:
         )
 
     def _down(self, parent: int) -> Counter[int]:
-        """Return how often each port number leads to a switch of this kind, on the other parents."""
+        """Return the number of other parents on which each port number leads to a switch of this kind."""
         f, kind = self.view.fabric, {self.switch, *self.members}
         return Counter(
             int(f.port_num[p])

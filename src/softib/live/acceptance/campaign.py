@@ -33,7 +33,7 @@ __all__ = ["Batch", "Exchange", "exchange_ports", "run_campaign", "unfit_hosts"]
 AT_ONCE = 32
 """Number of hosts that are checked at the same time."""
 LIMIT_S = 20.0
-"""Seconds that a host has to answer: twice the time that ssh waits for a connection."""
+"""Time limit for a host's answer in seconds: twice the time that ssh waits for a connection."""
 LOOK_S = 0.02
 ARE_THERE = 'for p; do command -v "$p" >/dev/null || { echo "$p: not found; install perftest" >&2; exit 127; }; done'
 
@@ -106,16 +106,17 @@ def _free(port: int) -> bool:
 
 
 OVERHEAD_S = 30.0
-"""Seconds that a program may take in addition to :data:`SLOWEST` times its expected time."""
+"""Time limit of a program in seconds, in addition to :data:`SLOWEST` times its expected time."""
 SLOWEST = 30.0
 STRIKES = 3
-"""A host that has failed with this number of partners is left out, even if no failure was certainly its fault.
+"""Number of failures with different partners after which a host is left out, even if none was certainly its fault.
 """
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """A pair of a batch: the rows of its two ports, the bytes and iterations to measure, and the expected seconds."""
+    """A pair of ports to measure: the rows of both ports, the message size, the iterations, and the expected duration
+    in seconds."""
 
     source: int
     target: int
@@ -139,7 +140,7 @@ class Batch:
 
     @property
     def key(self) -> tuple[int, str, int]:
-        """Key of the exchange in the journal."""
+        """Return the batch's key in the journal."""
         return self.round, self.test, self.part
 
 
@@ -196,8 +197,8 @@ def run_campaign(
 
 
 def _allocation_ended(entry: dict[str, Any]) -> str:
-    """Return srun's message if the allocation has ended, otherwise "". It is not counted against a
-    host, and no further program is started."""
+    """Return srun's message if the allocation has ended, otherwise "". An ended allocation is no host's fault, and no
+    further program is started."""
     reasons = (reason for *_, reason in entry["failures"])
     return next((r for r in reasons if any(x in r.lower() for x in ALLOCATION_ENDED)), "")
 
@@ -213,8 +214,8 @@ def _unfit(
     launcher: Launcher,
     program: str,
 ) -> dict[str, str]:
-    """Return the hosts with remaining measurements that do not answer or lack perftest. All nodes
-    of a running fabric are this machine, so the first pairs show it there."""
+    """Return the hosts that still have measurements to do, but do not answer or lack perftest. On a running fabric
+    nothing is checked: all nodes are this machine, so the first pairs reveal a missing program."""
     rows = {row for b in batches for p in _left(b, done) for row in (p.source, p.target)}
     if launcher.name == "local" or not rows:
         return {}
@@ -252,7 +253,7 @@ def _run(
 def _leave_out(
     entry: dict[str, Any], ports: Sequence[HostPort], out: dict[str, str], strikes: dict[int, set[int]]
 ) -> None:
-    """Leave out hosts whose failure was their own fault, and hosts that failed with several partners and never
+    """Leave out hosts that were at fault for their failure, and hosts that failed with several partners and never
     succeeded."""
     for source, target, _ in entry["values"]:
         strikes.pop(source, None)

@@ -1,4 +1,4 @@
-"""Run the command line of a collective benchmark on this machine, and keep what it prints."""
+"""Runs of a collective benchmark, started from a command line on this machine, and their output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from softib.live.acceptance.launchers import Program
 __all__ = ["LIMIT_S", "BenchmarkRun", "run_benchmark"]
 
 LIMIT_S = 1800.0
-"""Seconds that a benchmark may take."""
+"""Time limit of a benchmark in seconds."""
 OUTPUT_MOST = 16 << 20
 """Largest output in characters."""
 LOOK_S = 0.1
@@ -29,8 +29,8 @@ class BenchmarkRun(NamedTuple):
 
 
 def run_benchmark(command: Sequence[str], limit_s: float = LIMIT_S) -> BenchmarkRun:
-    """Run ``command`` without a shell. Its launcher (mpirun, srun) starts it on the hosts; it is
-    ended if it takes longer than ``limit_s``."""
+    """Run ``command`` without a shell. The command is a launcher (mpirun, srun) that starts the benchmark on the hosts.
+    It is ended after ``limit_s``."""
     began = time.monotonic()
     program = Program(list(command))
     try:

@@ -15,11 +15,11 @@ __all__ = ["CoverReadings", "cover_round"]
 DEPTH, MOST_DEPTH = 16, 512
 """Number of messages that each sender keeps posted, and the maximum of this number on a running fabric."""
 QUEUE_S = 0.25
-"""Seconds of sending for which a sender on a running fabric posts messages in advance. This is longer than a sender
-waits for a processor. It is short compared with a round, because with adaptive routing flows that share links take
-turns in periods of this length."""
+"""Amount of messages that a sender on a running fabric posts in advance, in seconds of sending. This is longer than a
+sender waits for a processor. It is short compared with a round, because with adaptive routing flows that share links
+take turns in periods of this length."""
 STARTS_S = 90.0
-"""Seconds after the start of the programs at which the readings begin even if not all programs send."""
+"""Time limit in seconds for all programs to send; the readings begin after it, even if some programs do not send."""
 LOOK_S = 0.5
 """Seconds between two checks whether all programs send."""
 
@@ -27,12 +27,12 @@ T = TypeVar("T")
 
 
 class CoverReadings(NamedTuple, Generic[T]):
-    """Readings of counters while all flows send."""
+    """Readings of the fabric's counters, taken while all flows send."""
 
     readings: list[T]
-    """About one per second, but at least two."""
+    """About one reading per second, but at least two."""
     failures: list[str]
-    """The error of each pair; empty without one."""
+    """The error of each pair; empty if it had none."""
 
 
 def cover_round(

@@ -1,5 +1,5 @@
 """The journal of an acceptance run: one line of JSON for its plan, then one line for each finished
-batch. Records survive the death of the run."""
+batch. Records remain if the run is killed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _parsed(lines: list[str]) -> Iterator[Any]:
         try:
             yield load_json(line)
         except ValueError:
-            return  # cut off: the run ended while it wrote
+            return  # incomplete: the run was killed while it wrote
 
 
 class Journal:
@@ -70,7 +70,7 @@ class Journal:
                 f"another --journal"
             )
         self.entries = entries
-        self._write([before, *entries])  # this removes a line that was cut off
+        self._write([before, *entries])  # this removes an incomplete last line
 
     def _write(self, rows: list[Any]) -> None:
         assert self._path is not None

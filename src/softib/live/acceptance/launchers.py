@@ -1,4 +1,4 @@
-"""Launchers of programs on hosts: on a node of a running fabric, with ssh, or with srun inside an
+"""Launchers, which start programs on hosts: on the nodes of a running fabric, through ssh, or through srun inside an
 allocation."""
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Program:
 
     @property
     def code(self) -> int | None:
-        """The exit code; None while the process runs, 127 if it could not be started."""
+        """Return the exit code; None while the process runs, 127 if it could not be started."""
         return 127 if self.process is None else self.process.poll()
 
     @property
     def output(self) -> str:
-        """The output so far."""
+        """Return the output so far."""
         self._file.seek(0)
         return self.missing or self._file.read().decode("utf-8", "replace")
 
@@ -82,8 +82,7 @@ SSH = (
     "-o",
     "ServerAliveCountMax=3",
 )
-"""Options with which ssh never asks at a terminal, and never waits without end for a host that is off or goes off
-later."""
+"""ssh options: never prompt, and never wait indefinitely for a host that is switched off now or later."""
 WHILE_CONNECTED = (
     'exec 3<&0; "$@" </dev/null 3<&- & p=$!; (exec >/dev/null 2>&1; read -r _ <&3; kill "$p") & w=$!; '
     'wait "$p"; c=$?; kill "$w" 2>/dev/null; kill -- "-$p" 2>/dev/null; exit "$c"'
@@ -96,7 +95,8 @@ NOT_REACHED = {"ssh": 255}
 """Exit code of a launcher that did not reach the host (ssh(1): 255)."""
 
 ALLOCATION_ENDED = ("has expired", "invalid job id", "has been revoked", "job/step already completing or completed")
-"""Messages of srun in an allocation that was cancelled or has expired (Slurm 22.05). Then no host is at fault."""
+"""Messages of srun in an allocation that was cancelled or has expired (Slurm 22.05). Such a failure is no host's
+fault."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class Launcher:
         return "127.0.0.1" if self.name == "local" else at.host
 
     def device(self, at: HostPort) -> str:
-        """Return the adapter to name in the command. On a node of a running fabric it is not named, since a program
-        sees only one adapter there."""
+        """Return the adapter for the command line. It is empty on a node of a running fabric, where a program sees only
+        one adapter."""
         return "" if self.name == "local" else at.device
 
 

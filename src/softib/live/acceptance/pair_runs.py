@@ -42,8 +42,8 @@ HOST_FAULTS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a pair. ``value`` is the measurement; None if the pair failed for ``reason``. Then ``end`` is 0 if
-    the source is at fault, 1 if the target is, and -1 if it is unknown which."""
+    """The outcome of a pair. ``value`` is the measurement; None if the pair failed for ``reason``. In that case ``end``
+    is 0 if the source is at fault, 1 if the target is, and -1 if this is unknown."""
 
     value: float | None
     end: int = -1
@@ -51,7 +51,7 @@ class Outcome:
 
 
 class PairPrograms:
-    """The two programs of a pair; if its server does not listen yet, the client is started again."""
+    """The two programs of a pair. If the server does not listen yet, the client is started again."""
 
     def __init__(self, launcher: Launcher, pair: tuple[HostPort, HostPort], run: Run, limit_s: float):
         self.launcher, self.pair, self.run, self.limit_s = launcher, pair, run, limit_s
@@ -144,7 +144,7 @@ def run_pairs(
         for pair, run in zip(pairs, runs, strict=True):
             started.append(PairPrograms(launcher, pair, run, limit_s))
         began = time.monotonic()
-        grace = began + RETRY_S  # so that most servers already listen when the clients start
+        grace = began + RETRY_S  # so that most servers listen before the clients start
         for one in started:
             one.next_s = grace
         while any(p.outcome is None for p in started):
@@ -162,9 +162,9 @@ LOAD_SIZE = 1 << 16
 """Bytes of a message of the load."""
 LOAD_DEPTH = 4
 """Number of messages that a program of the load keeps posted. Their 256 KiB are more than an XDR link carries in 2 us,
-but delay other messages only a little if links serve whole messages (``--pace``)."""
+but delay other messages only a little if links carry whole messages (``--pace``)."""
 ENDLESS = 20_000_000
-"""Number of iterations (1.3 TB in each direction) if perftest does not permit a duration, which is so with ``-e``."""
+"""Number of iterations (1.3 TB in each direction) where perftest does not accept a duration (with ``-e``)."""
 SETTLE_S = 1.0
 """Seconds from the start of the last client of the load until it counts as sending: perftest does
 not report when it begins."""
@@ -186,8 +186,8 @@ def load_run(launcher: Launcher, program: str, port: int, limit_s: float) -> Run
 def run_under_load(
     launcher: Launcher, pairs: Pairs, runs: Sequence[Run], loads: Pairs, load_runs: Sequence[Run], limit_s: float
 ) -> tuple[list[Outcome], int]:
-    """Return the outcome of each of ``pairs``, which run while ``loads`` send, and the number of
-    loads that still sent at the end.
+    """Run ``pairs`` while ``loads`` send. Return the outcome of each pair, and the number of loads that were still
+    sending at the end.
 
     A load pair that fails does not affect the others; if all load pairs have failed, the measured pairs get a reason
     and no value.
@@ -211,7 +211,7 @@ def run_under_load(
 
 
 def _until_they_send(started: Sequence[PairPrograms]) -> None:
-    """Wait until both programs of every pair have run for :data:`SETTLE_S`, or the pair has failed."""
+    """Wait until every pair has failed, or its programs have run for :data:`SETTLE_S`."""
     began = time.monotonic()
     for one in started:
         one.next_s = began + RETRY_S

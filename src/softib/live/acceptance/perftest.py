@@ -27,8 +27,8 @@ _NOISE = re.compile(
 
 @dataclass(frozen=True)
 class Run:
-    """A run of one of perftest's programs between two ports. ``latency``: it measures latency, not bandwidth. ``both``:
-    it sends both ways. ``size``: bytes of a message. ``iterations``: 0 if not given. ``port``: the TCP port over which
+    """A run of a perftest program between two ports. ``latency``: measure latency instead of bandwidth. ``both``: send
+    in both directions. ``size``: bytes of a message. ``iterations``: 0 if not given. ``port``: the TCP port over which
     both ends exchange addresses."""
 
     program: str
@@ -41,7 +41,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The program, for example ``ib_write_bw``."""
+        """Return the name of the program, for example ``ib_write_bw``."""
         return f"ib_{self.program}_{'lat' if self.latency else 'bw'}"
 
 

@@ -42,8 +42,8 @@ AMOUNTS: dict[str, tuple[str, Callable[[LinkFaults, int, float, int], None]]] = 
     "weak-laser": ("db", LinkFaults.fade),
     "flow-control": ("share", LinkFaults.leave_out),
 }
-"""Kinds of fault whose only parameter is a number (0 removes the fault) → the option with that number, and the function
-that injects the fault."""
+"""Kinds of fault whose only parameter is a number (0 removes the fault): for each, the option with the number, and the
+function that injects the fault."""
 TRAINING_PS = PS
 """Time for which a link polls and trains before it is up again: 1 s, so that observers can see it down."""
 
@@ -71,8 +71,8 @@ class FaultController:
     # -- requests --
 
     def do(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Execute ``request``, which has ``kind`` (one of :data:`~softib.live.faults.options.KINDS`),
-        ``where``, and its options.
+        """Execute ``request``, a dict with ``kind`` (one of :data:`~softib.live.faults.options.KINDS`), ``where``, and
+        the options of the kind.
 
         Raises :class:`InputError` in one line if it cannot be executed; then nothing is changed.
         """
@@ -236,7 +236,7 @@ class FaultController:
     # -- removal --
 
     def _clear(self, fault: Fault, now_ps: int) -> ActiveFault:
-        """Undo one fault. Return its description from before."""
+        """Undo one fault. Return its description as it was before."""
         cleared, row = fault.described(now_ps), fault.row
         fault.over = True
         self.planted.forget(fault.kind, row)
@@ -284,11 +284,10 @@ class FaultController:
             self._changed(now_ps)
 
     def settle(self, now_ps: int) -> None:
-        """Bring the counters of ports with a fault up to date, for programs that read them from the mapped arrays and
-        not from the PMA."""
+        """Update the counters of ports with a fault, for programs that read the mapped arrays instead of the PMA."""
         ports = self.faults.marked()
         if len(ports):
-            peers = self.fabric.port_peer[ports]  # the port opposite a slow one also waits
+            peers = self.fabric.port_peer[ports]  # the peer of a slow port also waits
             self.faults.settle(np.concatenate([ports, peers[peers >= 0]]), now_ps)
 
     def _changed(self, now_ps: int) -> None:

@@ -69,8 +69,7 @@ OF_END = ("slow-port", "flow-control", "attenuation", "weak-laser", "hot-module"
 
 @dataclass
 class Fault:
-    """A fault: its ``kind``, the port or node that was named (``row``), its options, and the time when it began
-    (ps)."""
+    """A fault: its ``kind``, the port or node where it was injected (``row``), its options, and its start time (ps)."""
 
     kind: str
     where: str
@@ -81,7 +80,7 @@ class Fault:
     over: bool = field(default=False, repr=False)
 
     def described(self, now_ps: int) -> ActiveFault:
-        """Return the fault as replies describe it."""
+        """Return the description of the fault for replies."""
         flaps = self.flaps if self.kind == "flap" else None
         age_s = round((now_ps - self.since_ps) / PS, 3)
         return ActiveFault(self.kind, self.where, **self.options, flaps=flaps, age_s=age_s)

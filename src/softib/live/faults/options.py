@@ -148,7 +148,7 @@ KINDS: dict[str, LiveFault] = {
     "list": LiveFault("lists the faults of the fabric", place=""),
     "clear": LiveFault("clears all faults of a link or a switch, or of the whole fabric", place="a port or a node"),
 }
-"""Name of a kind, as ``softib fault`` and the control socket spell it → the kind."""
+"""All kinds of fault by name, as in ``softib fault`` and on the control socket."""
 
 
 def rate_option(kind: str) -> str | None:
@@ -190,7 +190,7 @@ def options_of(kind: str, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flap_times(options: Mapping[str, Any]) -> tuple[int | None, int, int]:
-    """Return (number of flaps, None = without end; period in ps; time for which each is down in ps)."""
+    """Return (number of flaps, None for an unlimited number; period in ps; duration of each flap in ps)."""
     period_s = float(options["period_s"])
     count = options.get("count")
     if "duration_s" in options:

@@ -19,7 +19,7 @@ class ExpectedErrors(Result):
 
     raw_ber: float
     fec: str
-    """The code that corrects them, for example ``RS(544,514)``; empty if no code works at this speed."""
+    """The FEC code in use, for example ``RS(544,514)``; empty if this speed has none."""
     corrected_codewords_per_s: float
     lost_codewords_per_s: float
     symbol_errors_per_s: float
@@ -48,7 +48,7 @@ class ActiveFault(Result):
     share: float | None = field(default=None, metadata=OPTIONAL)
     guid: str | None = field(default=None, metadata=OPTIONAL)
     flaps: int | None = field(default=None, metadata=OPTIONAL)
-    """Flaps so far."""
+    """Number of flaps so far."""
     age_s: float = 0.0
 
     def options(self) -> dict[str, Any]:
@@ -58,11 +58,11 @@ class ActiveFault(Result):
 
 @dataclass
 class FaultedPlace(Result):
-    """A link or node after the change."""
+    """The state of a link or node after the change."""
 
     kind: str | None = field(default=None, metadata=OPTIONAL)
     ports: list[str] | None = field(default=None, metadata=OPTIONAL)
-    """Both ends of the link."""
+    """The ports at both ends of the link."""
     state: str | None = field(default=None, metadata=OPTIONAL)
     phys_state: str | None = field(default=None, metadata=OPTIONAL)
     errors: ExpectedErrors | None = field(default=None, metadata=OPTIONAL)

@@ -1,4 +1,4 @@
-"""One program on one port: its state in the server, and the datagrams that wait to be sent to it."""
+"""The server's state for one program on one port, with the datagrams that wait to be sent to it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["MANAGER_CLASSES", "Client"]
 
 MANAGER_CLASSES = (MgmtClass.SUBN_LID, MgmtClass.SUBN_DR, MgmtClass.SUBN_ADM)
 """Classes whose requests every subnet manager handles. OpenSM 3.3.23 registers these classes and 0x04 and 0x21. A MAD
-of a class that its program did not register makes the stock library dereference NULL, so requests of 0x04 and 0x21 are
-not sent to a manager."""
+of an unregistered class makes the stock library dereference NULL, so requests of 0x04 and 0x21 are not sent to
+managers."""
 SERVERS = {b"ibping": 0x32, b"ibsysstat": 0x33}
 """Programs of infiniband-diags that wait for requests without sending anything first, with the
 vendor class (OpenIB's) of these requests."""
@@ -84,7 +84,7 @@ class Client:
         return bool(self.classes[klass]) and (klass not in MANAGER_CLASSES or method == Method.REPORT)
 
     def deliver(self, batch: MadBatch) -> None:
-        """Send MADs, or queue them after those already waiting."""
+        """Send MADs; if others already wait, queue them."""
         for frame in frames_of(batch):
             self.queue.send(frame)
 

@@ -1,5 +1,5 @@
-"""Receives the datagrams of one client, and sends the answers of the fabric's agents, in one compiled call. A datagram
-has 288 bytes.
+"""Kernels that receive the datagrams of one client, and send the answers of the fabric's agents, in one compiled call.
+A datagram has 288 bytes.
 
 The layout is :data:`softib.live.ibsim.wire.FRAME`; only this file reads and writes it for kernels.
 """
@@ -71,11 +71,11 @@ def unpromise(f):
 
 @inner
 def receive(f, wait):
-    """Fill ``f.frames`` with the datagrams that have arrived; returns how many have the right size, -1 if none arrived.
+    """Fill ``f.frames`` with the datagrams that have arrived; return the number of datagrams with the right size, -1 if
+    none arrived.
 
-    With ``wait``, the call waits for one datagram, at most for the socket's timeout, and receives
-    only that one. Its answer is sent before the next one is read, so that its program can work
-    meanwhile.
+    With ``wait``, the call waits for one datagram, at most until the socket's timeout, and receives only that one. Its
+    answer is sent before the next datagram is read, so that the program can continue.
     """
     if wait:
         got = recv(f.client[FD], f.in_vectors[0, 0], FRAME_SIZE, MSG_TRUNC)
@@ -95,8 +95,8 @@ def receive(f, wait):
 
 @inner
 def reply(q, a, x, f):
-    """Send the replies of a batch; return how many fit into the client's queue, and write that
-    number to ``counts[SENT]``."""
+    """Send the replies of a batch; return the number that fit into the client's queue, and write it to
+    ``counts[SENT]``."""
     n = x.counts[REPLIES]
     for k in range(n):
         if x.reply_answer[k] < 0:
@@ -116,10 +116,10 @@ def reply(q, a, x, f):
 def pump(t, v, q, a, x, f, classes, now, wait, rounds):
     """Serve the client ``f.client`` without returning to Python between its requests: receive, answer, send.
 
-    A batch takes two system calls. The function returns if nothing arrived, after ``rounds`` batches, or if the last
-    batch needs Python: a MAD to forward, a trap that was raised, or replies that did not fit into the client's queue
-    (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``,
-    ``classes``: see :func:`softib.live.exchange_kernels.answer`.
+    A batch takes two system calls. The function returns if no datagram arrived, after ``rounds`` batches, or if the
+    last batch needs Python: a MAD to forward, a trap that was raised, or replies that did not fit into the client's
+    queue (``counts[SENT]`` of ``counts[REPLIES]`` are sent). ``q``, ``a``, ``x``, ``classes``: see
+    :func:`softib.live.exchange_kernels.answer`.
     """
     counts = x.counts
     for _ in range(rounds):

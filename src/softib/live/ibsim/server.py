@@ -80,7 +80,7 @@ class IbsimServer:
         return max(0.0, (self._check_at_ps - now_ps) / 1e12)
 
     def tick(self, now_ps: int) -> None:
-        """Drop the clients that have left."""
+        """Remove the clients whose programs have ended."""
         if now_ps >= self._check_at_ps:
             self._check_at_ps = now_ps + CHECK_PS
             for client in self.clients.values():
@@ -133,7 +133,7 @@ class IbsimServer:
         pump(*self._tables, client.classes, now_ps, int(self.router.alone), rounds)
 
     def _warm(self) -> None:
-        """Compile now, so that the first client need not wait."""
+        """Compile now, so that the first client does not have to wait."""
         read_frames(self.buffers.frames, 0, self.router.requests)
         if self.router.pumps:
             pump(*self._tables, np.zeros(256, np.uint8), 0, 0, 0)
@@ -157,9 +157,7 @@ class IbsimServer:
             self._reply(answer, source)
 
     def _reply(self, message: bytes, source: Any) -> None:
-        with contextlib.suppress(
-            OSError
-        ):  # the client left, or does not read the answers to its requests, which are then lost
+        with contextlib.suppress(OSError):  # the client has ended, or does not read its answers, which are then lost
             self.control.sendto(message, source)
 
     def _answer(self, request: Control, source: Any, sender: Credentials | None) -> bytes:
@@ -200,7 +198,7 @@ class IbsimServer:
             return None
         number, sock, peer = opened
         if sender is not None and sender.pid and has_ended(sender.pid):
-            sock.close()  # the client's address was free for a moment, so another user's program may have taken it
+            sock.close()  # the client's address was unbound for a moment, so another user's program may have bound it
             return None
         fabric = self.router.fabric
         name = fabric.node_name(int(fabric.port_node[port]))
@@ -211,7 +209,7 @@ class IbsimServer:
         self.selector.register(sock, selectors.EVENT_READ, self._ready(client))
         self.router.join(client)
         self.on_change()
-        # The client warns if the node is not the requested one.
+        # The client prints a warning if the node is not the requested one.
         return ClientInfo(number, info.qp, info.issm, info.node or name.encode())
 
     def _open(self, info: ClientInfo, source: Any) -> tuple[int, socket.socket, Any] | None:

@@ -53,7 +53,7 @@ class ServerSockets(Protocol):
         reports them. Raises OSError."""
 
     def admits(self, sender: Credentials | None) -> bool:
-        """Return whether the server accepts this sender."""
+        """Return whether the server accepts messages from this sender."""
 
     def data(self, client: int, sender: Any, number: int) -> tuple[socket.socket, Any]:
         """Return the data socket of ``client``, bound and connected to the program that sent
@@ -121,7 +121,7 @@ def check_reachable(environment: Mapping[str, str]) -> None:
 
 
 class UdpSockets:
-    """UDP over IPv4, for clients with ``IBSIM_SERVER_NAME``."""
+    """UDP over IPv4, for clients that set ``IBSIM_SERVER_NAME``."""
 
     last_client = 255
 
@@ -137,7 +137,7 @@ class UdpSockets:
             raise InputError(f"{error}{_holder(self.port)}; use another --udp PORT") from None
 
     def receive(self, control: socket.socket, size: int) -> tuple[bytes, Any, Credentials | None]:
-        """See :class:`ServerSockets`. UDP names no sender."""
+        """See :class:`ServerSockets`. UDP does not report the sender's credentials."""
         return *control.recvfrom(size), None
 
     def admits(self, sender: Credentials | None) -> bool:
@@ -157,8 +157,8 @@ class UdpSockets:
 
 
 def _holder(port: int) -> str:
-    """Return the user and process that have bound UDP ``port``, as the end of an error line; empty
-    if /proc does not show it."""
+    """Return text for the end of an error line that names the user and process bound to UDP ``port``; empty if /proc
+    does not show them."""
     holder = udp_holder(port)
     if holder is None:
         return ""

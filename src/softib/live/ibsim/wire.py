@@ -64,7 +64,7 @@ FRAME_SIZE = FRAME.itemsize
 
 
 class ControlType(IntEnum):
-    """The kind of a control message. ERROR occurs only in answers."""
+    """Types of control messages. ERROR occurs only in answers."""
 
     ERROR = 0
     CONNECT = 1
@@ -122,7 +122,7 @@ class ClientInfo:
         return cls(number, qp, issm, node.split(b"\0")[0])
 
     def pack(self) -> bytes:
-        """Return the 44 bytes; a longer name is cut, as the client would cut it."""
+        """Return the 44 bytes. A node name that is too long is truncated, as the client would do."""
         return _INFO.pack(self.id, self.qp, self.issm, self.node[: NODE_ID_SIZE - 1])
 
 
@@ -150,7 +150,7 @@ def frames_of(batch: MadBatch) -> np.ndarray:
 
 
 HEADER_FIELDS, VECTOR_FIELDS = 8, 2
-"""``struct mmsghdr`` and ``struct iovec`` of 64-bit Linux (recvmmsg(2)) as 8-byte numbers."""
+"""Number of 8-byte words in ``struct mmsghdr`` and in ``struct iovec`` of 64-bit Linux (recvmmsg(2))."""
 
 IbsimBuffers: Any = table(
     "IbsimBuffers",

@@ -63,8 +63,8 @@ def read_keys(lids: Path, mkeys: MKeys) -> None:
 
 
 def write_keys(lids: Path, mkeys: MKeys) -> None:
-    """Replace the files, which only the owner may read, if a port of the subnet has a key, or had one. A
-    file that cannot be written does not stop the manager."""
+    """Replace the files if a port of the subnet has or had a key. Only the owner may read them. A file that cannot be
+    written does not stop the manager."""
     path = _neighbour_file(lids, KEYS)
     if not (mkeys.in_play or path.exists()):
         return
@@ -108,8 +108,8 @@ def _replace(path: Path, lines: Iterable[str], mode: int = 0o600) -> None:
 
 
 def read_lids(path: Path) -> Lids:
-    """Return PortGUID → LIDs; empty if there is no file. A line that does not have this form, or
-    that claims LIDs of an earlier line, is ignored; the port then gets another LID."""
+    """Return the LIDs by PortGUID; empty if there is no file. A line that does not have this form, or that claims LIDs
+    of an earlier line, is ignored; the port then gets another LID."""
     lids: Lids = {}
     taken = bytearray(LID_UCAST_MAX + 1)
     for line in _lines(path):

@@ -1,6 +1,6 @@
 """softib's subnet manager inside the daemon: it is attached to a port like a program, and
-communicates only through MADs. The module also records how long SA queries wait for it, and the
-aggregation trees that it gives to jobs."""
+communicates only through MADs. The module also measures how long SA queries wait, and assigns aggregation trees to
+jobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ PS = 1e12
 
 
 class SaWait:
-    """A cumulative histogram of the times that SA queries waited for their answers, and the queries that wait now."""
+    """Waiting times of SA queries: a cumulative histogram of answered queries, and the queries without an answer so
+    far."""
 
     def __init__(self) -> None:
         self.buckets = np.zeros(len(BOUNDS_S) + 1, np.int64)
@@ -81,7 +82,7 @@ class SaWait:
 
 
 def job_of(sm: SubnetManager, guids: list[int], streaming: bool) -> JobTree:
-    """Return an aggregation tree for a job's hosts (NodeGUIDs).
+    """Return an aggregation tree for the hosts of a job. ``guids``: the hosts' NodeGUIDs.
 
     Raises :class:`InputError` if there are no trees, or no tree can serve these hosts.
     """
@@ -106,7 +107,7 @@ MANAGER_NUMBER = 0xFFFF
 WINDOW = 4096
 STATE_AT = PortInfo.port_state.byte
 SLICE_PS = 20_000_000_000
-"""Time for which the manager may work before programs are served (20 ms)."""
+"""Maximum time that the manager works before programs are served (20 ms)."""
 
 
 class InternalManager:
@@ -191,10 +192,10 @@ class InternalManager:
         self._swept = self.sm.sweeps
 
     def _look_at_port(self) -> None:
-        """Sweep if the manager's link has come back. No trap reports it: traps of the peer switch
-        found no path while the link was down, and are repeated at growing intervals. A sweep meanwhile found no switch,
-        so it will query none again. A host's driver learns of it from the event "port active" (IBA 11.6.3.3)."""
-        up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # called in each step of the daemon, so without an array
+        """Sweep if the manager's link is up again. No trap reports it: traps of the peer switch found no path while the
+        link was down, and are repeated at growing intervals. A sweep in the meantime found no switch, so light sweeps
+        have no switch to query. On a host, the driver reports the event "port active" (IBA 11.6.3.3)."""
+        up = self._port_info[STATE_AT] & 0xF > PortState.DOWN  # called in every step: avoid building an array
         if up and not self._was_up:
             self.sweep()
         self._was_up = up
@@ -207,8 +208,7 @@ class InternalManager:
         return max(0.0, (self._deadline_ps - now_ps) / 1e12)
 
     def run(self, clock: object, now_ps: int) -> None:
-        """Step the manager until it has to wait, or has worked for :data:`SLICE_PS`. ``clock`` gives the time in
-        ps."""
+        """Run the manager until it has to wait, or has worked for :data:`SLICE_PS`. ``clock`` gives the time in ps."""
         assert callable(clock)
         end_ps = now_ps + SLICE_PS
         while now_ps < end_ps:

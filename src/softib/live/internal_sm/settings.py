@@ -37,8 +37,8 @@ MISSING = {
     "link_policy_file": "ports may train to all that they support",
     "prefix_routes_file": "OpenSM gives no path to other subnets, softib those that routers report",
 }
-"""Files that an options file names → the consequence if the file does not exist. (OpenSM's updn and minhop do not read
-the files of ftree.)"""
+"""For each file that an options file may name, the consequence if it does not exist. (OpenSM's updn and minhop do not
+read the files of ftree.)"""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""Ends the programs of ``softib run`` after their fabric has ended, because some (OpenSM) would wait for it for ever.
-It also removes the folders that programs under the stock preload library leave behind.
+"""The watchdog that ends the programs of ``softib run`` after their fabric has ended, because some programs (OpenSM)
+would wait for the fabric forever. It also removes folders left by programs under the stock preload library.
 
 Run as a program (``python -m``, which ``softib-wait`` becomes), it ends the processes with the given numbers.
 
@@ -66,8 +66,8 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 def pass_on(send: Callable[[int], None]) -> dict[int, Any]:
-    """Call ``send`` with the number of each signal of :data:`PASSED_ON` that this process gets, except an ignored one
-    (``nohup``). Return the handlers before."""
+    """Call ``send`` with the number of each signal of :data:`PASSED_ON` that this process receives; ignored signals
+    stay ignored (``nohup``). Return the previous handlers."""
     return {
         number: signal.signal(number, lambda number, _: send(number))
         for number in PASSED_ON
@@ -129,7 +129,7 @@ class StaleDirs:
 LOOK_S = 1.0
 POLL_S = 0.05
 GRACE_S = 5.0
-"""Seconds that a program has to end by itself, and again as many to end after SIGTERM."""
+"""Seconds in which a program may end by itself; after SIGTERM it has the same time again."""
 
 
 def living(instance: Instance) -> Callable[[], bool]:
@@ -185,8 +185,8 @@ def _ended_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def end(pids: Sequence[int], ended: Callable[[], bool]) -> None:
-    """End ``pids`` and their descendants after their fabric has ended. They get SIGTERM if they have not ended within
-    :data:`GRACE_S`, and SIGKILL if they have not ended after this time again."""
+    """End ``pids`` and their descendants after their fabric has ended. Processes that have not ended within
+    :data:`GRACE_S` get SIGTERM; those that still run after another :data:`GRACE_S` get SIGKILL."""
 
     def wait(seconds: float) -> bool:
         until = time.monotonic() + seconds

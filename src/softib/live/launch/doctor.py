@@ -36,7 +36,7 @@ STOCK = {
     "MPI": (("mpirun", "mpicc"), "openmpi-bin libopenmpi-dev"),
     "tshark": (("tshark",), "tshark"),
 }
-"""Stock programs with their purpose, and the Debian packages that contain them."""
+"""Stock programs by purpose: the names of the programs, and the Debian package that contains them."""
 SYSTEM_LIBRARIES = {
     "libibumad.so.3": "libibumad3",
     "libibmad.so.5": "libibmad5",
@@ -67,7 +67,7 @@ class Check(Result):
 
 @dataclass(frozen=True)
 class Machine(Result):
-    """The features of a machine that are available, and those that are missing."""
+    """The available and the missing features of a machine."""
 
     checks: list[Check]
 
@@ -111,8 +111,8 @@ def _libraries() -> Iterator[Check]:
 
 
 def _loads(path: Path) -> str:
-    """Return why the library does not load; empty if it does. It is loaded in a separate process, because it replaces
-    functions of libc."""
+    """Return the reason why the library does not load; empty if it loads. It is loaded in a separate process, because
+    it replaces functions of libc."""
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""

@@ -46,12 +46,12 @@ class Executable:
 
     @property
     def kind(self) -> str:
-        """The kind of processor, for example ``32-bit ARM``."""
+        """Return the kind of processor, for example ``32-bit ARM``."""
         return f"{self.bits}-bit {MACHINES.get(self.machine, f'machine {self.machine}')}"
 
     @property
     def deaf(self) -> str:
-        """Return why a preload library has no effect on the program; empty if it has an effect."""
+        """Return the reason why a preload library has no effect on the program; empty if it has an effect."""
         if self.static:
             return "is statically linked"
         if self.go:

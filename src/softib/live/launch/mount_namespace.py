@@ -73,7 +73,7 @@ def _bind(folder: Path, place: Path) -> None:
 
 
 def _join(fabric: Path, place: Path) -> None:
-    """Make the machine's folder ``place`` show its own entries and those of ``fabric``."""
+    """Make the machine's folder ``place`` show the entries of ``fabric`` in addition to its own."""
     ours = sorted(p.name for p in fabric.iterdir() if p.name != "system")  # NUMA nodes: one folder of the machine's
     machine = os.open(place, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -112,9 +112,8 @@ def _enter(tree: Path) -> None:
 
 
 def entering(tree: Path, error_fd: int) -> Callable[[], None]:
-    """Called in a child before it becomes the program: makes its ``/sys/class`` show ``tree``. On
-    error, write the error's text to the descriptor ``error_fd`` and end the child (with
-    ``OSError``)."""
+    """Make ``/sys/class`` show ``tree``. Called in a child process before it executes the program. On error, write the
+    error's text to the descriptor ``error_fd`` and end the child (with ``OSError``)."""
 
     def enter() -> None:
         try:

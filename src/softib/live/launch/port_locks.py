@@ -6,8 +6,8 @@ manager, a test that counts every packet) takes an exclusive lock on its ports w
 fails. All other programs take a shared lock. The kernel releases the locks whenever ``softib run``
 ends, so no lock is left behind and the daemon keeps no list.
 
-ibsim's protocol also has exclusive use: a client that connects as a manager is refused if the port already has a
-manager (:meth:`softib.live.ibsim.server.IbsimServer`).
+ibsim's protocol also supports exclusive use: a client that connects as a manager is refused if the port already has one
+(:meth:`softib.live.ibsim.server.IbsimServer`).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Runs programs under a preload library (softib's or the stock one): finds the library, makes the environment, and
-removes the files that programs leave."""
+"""Execution of programs under a preload library (softib's or the stock one): finding the library, building the
+environment, and removing files that programs leave."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def built_libraries() -> list[Path]:
 @dataclass(frozen=True)
 class LaunchOptions:
     """Settings for a program. ``stock``: use the stock library instead of softib's. ``namespace``:
-    run in a mount namespace whose /sys/class is the view's. ``enter`` is called in the child before
-    that, to put it into other namespaces. ``refresh`` is called every ``every_s`` seconds while it
-    runs (None: never). ``alive`` returns whether the fabric is up: programs that outlive it are
-    ended. ``fabric``: its directory and the inode of its control socket, with which ``softib-wait`` also checks whether
-    the fabric is up (None: programs are not ended). ``held``: descriptors to be closed after the program. If nothing
-    else is to be done then, this process may become ``softib-wait``, which needs a thirtieth of the memory.
-    ``network``: descriptor of the process that provides the node's network; the process ends when it is closed.
-    ``failed``: the end of the line that ``softib-wait`` prints if the program fails."""
+    run in a mount namespace whose /sys/class is the view's. ``enter`` is called in the child first, to enter other
+    namespaces. ``refresh`` is called every ``every_s`` seconds while it runs (None: never). ``alive`` returns whether
+    the fabric is up: programs that outlive it are ended. ``fabric``: its directory and the inode of its control socket,
+    with which ``softib-wait`` also checks whether the fabric is up (None: programs are not ended). ``held``:
+    descriptors to be closed after the program. If nothing else remains to be done after the program, this process may
+    become ``softib-wait``, which needs a thirtieth of the memory. ``network``: descriptor of the process that provides
+    the node's network; the process ends when it is closed. ``failed``: the end of the line that ``softib-wait`` prints
+    if the program fails."""
 
     stock: bool = False
     namespace: bool = False
@@ -119,7 +119,7 @@ def find_program(name: str) -> str:
 
 def run_attached(program: str, command: Sequence[str], env: dict[str, str], options: LaunchOptions = PLAIN) -> int:
     """Run ``program`` with the arguments ``command`` in this directory with ``env`` and softib's libraries, or the
-    stock one; returns its exit code (128 + signal).
+    stock one; return its exit code (128 + N if signal N ended it).
 
     The stock library makes ``./sys-<pid>`` in the current directory of each program and removes it
     at exit. Folders that killed programs left are removed here, and programs under it that wait for
@@ -219,8 +219,8 @@ def _start(
         end_with_parent()  # the kernel clears it when credentials change, as in a namespace
 
     try:
-        # It inherits this process's descriptors, as under any other command: MPICH's ranks communicate with their
-        # launcher on one.
+        # The child inherits this process's descriptors, as with any other command: MPICH's ranks communicate with their
+        # launcher over one of them.
         return subprocess.Popen([program, *command[1:]], env=env, preexec_fn=prepare, close_fds=False)
     except subprocess.SubprocessError:
         reason = os.read(error_out, 1024).decode(errors="replace") if enter else "its start failed"

@@ -3,8 +3,8 @@ in a parallel job; and a message for a job that sent no data over its HCAs.
 
 Programs on two nodes of a fabric share one machine. Communication libraries detect this and use
 shared memory: no data passes over the fabric, and a benchmark measures memory instead. Two real hosts have no shared
-memory. So ``softib run`` restricts the transports that they may use, with environment variables. A variable that the
-user has set is kept. If it is the first of a group, which selects a transport, the whole group is left unset.
+memory. So ``softib run`` restricts the libraries' transports with environment variables. Variables that the user has
+set are kept. The first variable of a group selects a transport: if the user has set it, softib sets none of the group.
 
 An OpenMPI that lacks a component named by a variable does not start (5.0 has no ``osc`` pt2pt, a build may have no
 ``pml`` ucx or ``mtl`` ofi). So components are excluded, not chosen: an unknown name in an
@@ -35,9 +35,8 @@ RANK_VARIABLES = (
     ("SLURM_PROCID", "SLURM_NTASKS"),
     ("RANK", "WORLD_SIZE"),
 )
-"""The variables in which OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first
-one that is set
-counts."""
+"""The variables in which OpenMPI, PMIx, MPICH's hydra, MVAPICH, Slurm and torchrun pass rank and size. The first of
+these variables that is set is used."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,8 @@ separate one."""
 
 
 def tuned(view: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables to set for a program that sees the devices of ``view``, except those for which
-    ``environment`` already has a decision."""
+    """Return the variables to set for a program that sees the devices of ``view``, except those that the user has
+    already decided in ``environment``."""
     set_by_softib = set(environment.get(MARK, "").split())
     user_set = {name for name in environment if name not in set_by_softib}
     groups: tuple[dict[str, str], ...] = (
@@ -113,7 +112,7 @@ VERBS = re.compile(rb"\0lib(?:ibverbs|rdmacm)\.so[.0-9]*\0")
 ASKING = {"-h", "--help", "-V", "--version", "-v"}
 MAX_PROGRAM = 64 << 20
 NOTHING = 4096
-"""Number of bytes below which the data moved was not application data: a library moves fewer to set up connections."""
+"""Smallest number of bytes that counts as application data. A library moves fewer bytes to set up connections."""
 CHOOSING = ("UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "MPIR_CVAR_NOLOCAL", "I_MPI_FABRICS")
 """Variables that choose a library's transports (:mod:`softib.live.launch.tuning`)."""
 QUIET = "SOFTIB_QUIET"
@@ -135,8 +134,8 @@ def communicates(program: Path, command: Sequence[str], environment: Mapping[str
 
 
 def on_verbs(program: Path, command: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Return whether this program is linked with libibverbs or librdmacm. False for ranks above 0 of a job, and for
-    ``--help``."""
+    """Return whether this program is linked with libibverbs or librdmacm. Return False for all ranks of a job except 0,
+    and for ``--help``."""
     job = job_rank(environment)
     if (job is not None and job.rank) or any(word in ASKING for word in command[1:]):
         return False
@@ -150,7 +149,7 @@ def _needs(program: Path, libraries: re.Pattern[bytes]) -> bool:
 
 
 class HcaTraffic:
-    """Counts the data that the ports of a node move between :meth:`begin` and :meth:`end`. ``moved`` returns the bytes
+    """Counter of the data that a node's ports move between :meth:`begin` and :meth:`end`. ``moved`` returns the bytes
     moved by verbs, and the bytes of these that are IP. MADs are not counted."""
 
     def __init__(self, moved: Callable[[], tuple[int, int]]):
@@ -172,7 +171,8 @@ class HcaTraffic:
         return self.verbs < NOTHING
 
     def line(self, place: str, tuned: bool, environment: Mapping[str, str], causes: Sequence[str] = ()) -> str | None:
-        """Return the message for the end of the job; None if data was moved. ``causes`` are the possible reasons."""
+        """Return the message to print at the end of the job; None if data was moved. ``causes`` are the possible
+        reasons."""
         if environment.get(QUIET) == "1" or not self.silent:
             return None
         return f"{self.text(place, tuned, environment, causes)} ({QUIET}=1: no such line)"

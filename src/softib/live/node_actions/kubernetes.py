@@ -1,4 +1,4 @@
-"""Label and taint a node of Kubernetes by its API (core/v1 Node, JSON merge patch, RFC 7386)."""
+"""Label and taint for a Kubernetes node, set through the API (core/v1 Node, JSON merge patch, RFC 7386)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ __all__ = ["drain"]
 
 LIMIT_S = 20.0
 MOST = 200
-"""Most characters of a reason."""
+"""Maximum length of a reason in characters."""
 
 
 def drain(node: str, reason: str) -> None:

@@ -1,4 +1,5 @@
-"""Addresses of rdma_cm: each CA port owns one IPv4 address in 127.64.0.0/10, which any user may bind without root.
+"""Addresses of rdma_cm: each CA port owns one IPv4 address in 127.64.0.0/10. Any user may bind these addresses without
+root privileges.
 
 Socket addresses are bytes: ``struct sockaddr_in``, ``sockaddr_in6`` and librdmacm's ``sockaddr_ib``.
 """
@@ -23,7 +24,7 @@ __all__ = ["AF_IB", "Address", "Addresses", "dotted", "group_id", "parse"]
 AF_IB = 27
 BITS = 22
 IPOIB_NETWORK = 10 << 24 | 64 << 16
-"""10.64.0.0/10: the addresses of the same ports in the networks of nodes."""
+"""10.64.0.0/10: addresses of the ports inside the network namespaces of nodes."""
 LOOPBACK = 127 << 24 | 1
 UDP_SIGNATURE = 0x4001
 """Signature in the MGIDs of rdma_cm's IPv4 groups. They are the MGIDs of IPoIB with this value instead of IPoIB's
@@ -45,12 +46,12 @@ class Address:
 
     @property
     def is_local(self) -> bool:
-        """Whether the address means "this host" (any, or loopback)."""
+        """Return whether the address means "this host" (any, or loopback)."""
         return self.host is None or self.host == LOOPBACK
 
     @property
     def is_multicast(self) -> bool:
-        """Whether it is a multicast address."""
+        """Return whether it is a multicast address."""
         return self.host[0] == 0xFF if isinstance(self.host, bytes) else self.host is not None and self.host >> 28 == 14
 
     def octets(self, port: int | None = None) -> bytes:
@@ -174,7 +175,7 @@ class Addresses:
         return None
 
     def named(self, address: Address, ports: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the ports among a host's ``ports`` that ``address`` names. "Any" names all ports; the loopback address
+        """Return those of a host's ``ports`` to which ``address`` refers. "Any" names all ports; the loopback address
         names the first active one."""
         if address.host is None:
             return ports

@@ -78,7 +78,7 @@ class Groups:
             self.report(e, Event.MULTICAST_ERROR, failure, {"listener": parent.number})
 
     def forget(self, e: Endpoint) -> None:
-        """Forget ``e``, which is destroyed: a membership, or an id with memberships."""
+        """Remove ``e``, a membership or an id with memberships, when it is destroyed."""
         for member in [m for m, parent in self._parents.items() if parent is e] if e.is_ud else ():
             member.owner.endpoints.pop(member.number, None)
             self.forget(member)

@@ -1,4 +1,4 @@
-"""rdma_cm over Ethernet: what a program sees of an id whose port is a RoCE adapter.
+"""rdma_cm over Ethernet: the attributes that a program sees for an id on a RoCE port.
 
 Inside the fabric, requests and paths are those of InfiniBand. Programs and captures get what Linux' cma.c produces over
 Ethernet: GIDs made from IP addresses, RoCE v2, and an address vector with a GRH and no LIDs.

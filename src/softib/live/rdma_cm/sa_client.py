@@ -1,5 +1,5 @@
-"""Queries of the hosts' kernels to the subnet administrator, by MAD from their own ports: paths and
-multicast groups.
+"""Client of the subnet administrator for paths and multicast groups. It stands in for the hosts' kernels, and sends
+MADs from the hosts' ports.
 
 The answer may come from the daemon's subnet manager or from a stock one on some port; this client
 cannot tell the difference.
@@ -117,7 +117,7 @@ class SaClient:
             query.done(mad[SA_DATA:], 0)
 
     def deadline_ps(self) -> int | None:
-        """Return when :meth:`tick` has work."""
+        """Return the time at which :meth:`tick` has work."""
         while self._timers and self._timers[0][1] not in self.waiting:
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None

@@ -36,7 +36,7 @@ __all__ = ["RdmaCmServer"]
 
 LONGEST = 2048
 ROUNDS = 32
-"""Number of requests of one process that are handled before the loop serves other processes."""
+"""Maximum number of requests from one process before the loop serves other processes."""
 OPS = (
     "DESTROY",
     "BIND",
@@ -76,7 +76,7 @@ class EventChannel:
         self._counted(lambda: self._queue.send(event))
 
     def flush(self) -> None:
-        """Send waiting events: the socket has room."""
+        """Send waiting events now that the socket has room."""
         self._counted(self._queue.flush)
 
     def clear(self) -> None:
@@ -102,7 +102,7 @@ class CmProcess:
 
     @property
     def room(self) -> int:
-        """Number of further events that may wait for the program. It allows a few for each id, so that a program may
+        """Return the number of further events that may wait for the program. Each id adds a few, so that a program may
         stop reading for a while."""
         return EVENTS + EVENTS_OF_ID * len(self.endpoints)
 
@@ -134,7 +134,8 @@ class RdmaCmStation:
 
 
 class RdmaCmServer(SeqpacketServer):
-    """Listens in ``folder`` (``rdma_cm``). :meth:`tick` must be called when :meth:`wait_s` is over."""
+    """Server on the socket ``rdma_cm`` in ``folder``. :meth:`tick` must be called after the time that :meth:`wait_s`
+    returns."""
 
     def __init__(
         self,
@@ -157,7 +158,8 @@ class RdmaCmServer(SeqpacketServer):
         self._warm()
 
     def _warm(self) -> None:
-        """Compile now, so that the first program need not wait; bytes that are not a MAD are sent nowhere."""
+        """Compile now, so that the first program does not wait. The message used for this is not a valid MAD, so it is
+        not sent."""
         self.router.plane.exchange(MadBatch.zeros(1), default_port(self.router.fabric))
 
     def close(self) -> None:
@@ -272,7 +274,7 @@ class RdmaCmServer(SeqpacketServer):
                 process.sock.send(reply(values))
 
     def _take_back(self, channel: EventChannel, event: bytes) -> None:
-        """Deliver an event again that a program has taken but cannot use yet."""
+        """Deliver again an event that a program has received but cannot use yet."""
         if len(event) == len(reply({})) and channel.process.unread <= 2 * channel.process.room:
             channel.send(event)
 
@@ -293,7 +295,7 @@ class RdmaCmServer(SeqpacketServer):
     # -- MADs --
 
     def _send_outbox(self) -> None:
-        """Send the CM's MADs, and the MADs that these cause, until none is left."""
+        """Send the CM's MADs, and then the MADs that they cause, until there are no more."""
         cm = self.ucma.cm
         while cm.outbox:
             out = cm.outbox.popleft()
@@ -348,7 +350,7 @@ class RdmaCmServer(SeqpacketServer):
         return max(0.0, (min(due) - now_ps) / 1e12) if due else 3600.0
 
     def tick(self, now_ps: int) -> None:
-        """Send unanswered messages again, or abandon them; send the messages that follow from answers of the SA."""
+        """Send unanswered messages again, or abandon them; send the messages that the SA's answers make possible."""
         self.ucma.cm.tick(now_ps)
         self.sa.tick(now_ps)
         self._send_outbox()

@@ -13,7 +13,7 @@ from softib.live.rdma_cm.wire import constant
 __all__ = ["Services", "service_of"]
 
 EPHEMERAL = range(32768, 61000)
-"""Ports for programs that name none (Linux ip_local_port_range)."""
+"""Port numbers for programs that do not request one (Linux ip_local_port_range)."""
 ALL = (1 << 64) - 1
 REUSE, AF_ONLY, AF_GIVEN = (constant(name) for name in ("REUSE", "AF_ONLY", "AF_GIVEN"))
 
@@ -87,7 +87,7 @@ class Services:
         return None
 
     def release(self, e: Endpoint) -> None:
-        """Free everything that ``e`` was bound to."""
+        """Release every service and address to which ``e`` is bound."""
         for port in e.ports:
             _remove(self._bound, (port, e.service_id), e)
             _remove(self._masked, port, e)
@@ -95,8 +95,8 @@ class Services:
 
 
 def _af_only(e: Endpoint, address: Address) -> bool:
-    """Return whether ``e`` is bound only to addresses of its own family. An id with an IPv6 address is; an id with an
-    IPv4 address is only if the program requests it."""
+    """Return whether ``e`` is bound only to addresses of its own family. This is always true for an IPv6 address, and
+    for an IPv4 address if the program requests it."""
     return bool(e.flags & AF_ONLY) if e.flags & AF_GIVEN else address.family == socket.AF_INET
 
 

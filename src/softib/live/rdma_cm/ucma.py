@@ -39,8 +39,8 @@ class Owner(Protocol):
 
 
 class Ucma:
-    """Executes requests (``softib_cm_ask``). ``post(endpoint, fields)`` sends an event to the
-    program of an id."""
+    """Executes requests (``softib_cm_ask``). ``post(endpoint, fields)`` sends an event to the program that owns an
+    id."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Ucma:
         }
 
     def run(self, owner: Owner, op: str, q: Any) -> tuple[int, Endpoint | None]:
-        """Execute ``op``; return an errno (0 = done) and the id that it concerned."""
+        """Execute ``op``; return an errno (0: success) and the id that the command concerns."""
         e = owner.endpoints.get(q.number)
         if op in ("DESTROY", "LEAVE"):
             if e is not None:

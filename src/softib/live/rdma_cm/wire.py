@@ -14,7 +14,7 @@ constant = HEADER.constant
 
 
 def layout(name: str) -> Layout:
-    """Return ``softib_cm_`` + ``name``."""
+    """Return the layout of the structure ``softib_cm_`` + ``name``."""
     return HEADER.layout(f"softib_cm_{name}")
 
 
@@ -28,7 +28,7 @@ def hello_of(message: bytes) -> Any | None:
 
 
 def request_size() -> int:
-    """Return the number of bytes of a request; in a POST, an event follows the request."""
+    """Return the size of a request in bytes. In a POST, an event follows the request."""
     return layout("ask").size
 
 
@@ -39,5 +39,5 @@ def request_of(message: bytes) -> Any | None:
 
 
 def reply(values: dict[str, Any]) -> bytes:
-    """Return a reply or an event."""
+    """Return the bytes of a reply or event with these values."""
     return layout("reply").pack(values)

@@ -48,7 +48,8 @@ STATE_NAMES = {
     PortState.ACTIVE: "ACTIVE",
 }
 FIRMWARE = "{}.{}.{:04}".format(*(int(n) for n in __version__.split(".")[:3]))
-"""The firmware version that the devices' vendor agent (General Info) reports: softib's version in mlx5's format."""
+"""The firmware version that the vendor agent of devices also reports (General Info): softib's version in mlx5's
+format."""
 PSID_TEXT = PSID.tobytes().rstrip(b"\0").decode()
 """The PSID that the devices' vendor agent reports."""
 LIFESPAN_MS = "10"
@@ -75,8 +76,8 @@ def active_speed(f: Fabric, port: int) -> LinkSpeed:
 
 
 def rate_text(f: Fabric, port: int) -> str:
-    """Return the rate in the kernel's words, for example ``400 Gb/sec (4X NDR)``. SDR is also named, as in every kernel
-    that supports NDR (5.13 and later)."""
+    """Return the rate as the kernel prints it, for example ``400 Gb/sec (4X NDR)``. The text also names SDR, as in
+    every kernel that supports NDR (5.13 and later)."""
     speed = active_speed(f, port)
     lanes = LANES_BY_BIT.get(int(PortInfo.link_width_active.get(f.port_info[port])), 1)
     tenths = speed.kernel_rate * lanes
@@ -119,7 +120,7 @@ DEVICE_FILES: dict[str, Text] = {
     "hca_type": lambda f, n: f"MT{int(f.device_id[n])}",
     "board_id": lambda f, n: PSID_TEXT,
 }
-"""File of a device → function that returns its line for a node's row."""
+"""For each file of a device, the function that returns its line for a node's row."""
 
 COUNTER_FILES = (
     ("symbol_error", "symbol_error_counter", 16),
@@ -144,8 +145,8 @@ COUNTER_FILES = (
     ("multicast_xmit_packets", "port_multicast_xmit_pkts", 64),
     ("multicast_rcv_packets", "port_multicast_rcv_pkts", 64),
 )
-"""File below ``counters/``, column of ``Fabric.counters``, and number of bits, at whose largest value the file
-stops."""
+"""File below ``counters/``, column of ``Fabric.counters``, and number of bits: the file stops at their largest
+value."""
 
 PORT_FILES: dict[str, Text] = {
     "lid": _field("lid", "{:#x}"),
@@ -160,8 +161,8 @@ PORT_FILES: dict[str, Text] = {
     "hw_counters/lifespan": lambda f, port: LIFESPAN_MS,
     **{f"counters/{name}": _counter(column, bits) for name, column, bits in COUNTER_FILES},
 }
-"""File of a port → function that returns its line for a port's row. ``gids`` and ``pkeys`` depend on the port's tables:
-:func:`table_files`."""
+"""For each file of a port, the function that returns its line for a port's row. :func:`table_files` returns those of
+``gids`` and ``pkeys``."""
 
 
 ETHERNET_FILES: dict[str, Text] = {
@@ -172,8 +173,8 @@ ETHERNET_FILES: dict[str, Text] = {
     "cap_mask": lambda f, port: "0x04010000",
     "link_layer": lambda f, port: "Ethernet",
 }
-"""The files whose lines differ for an Ethernet port: it has no LIDs; its capabilities are the connection manager and
-GIDs from IP addresses (Linux sets these two bits for RoCE)."""
+"""The files whose lines differ for an Ethernet port: it has no LIDs, and its capability mask has only the bits that
+Linux sets for RoCE (connection manager, GIDs from IP addresses)."""
 
 
 def port_files(f: Fabric, port: int) -> dict[str, Text]:

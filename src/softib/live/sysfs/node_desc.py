@@ -30,8 +30,8 @@ ROOM = 64
 
 
 class Descriptions:
-    """Applies the text that programs write into ``node_desc`` of any of ``views``. If the kernel
-    grants no inotify instance, one line reports it, and changes are not applied."""
+    """Applies the text that programs write into ``node_desc`` of any of ``views``. If the kernel provides no inotify
+    instance, one line reports this, and the text is not applied."""
 
     def __init__(self, router: MadRouter, views: Views, selector: selectors.BaseSelector):
         self.router, self.views, self.selector = router, views, selector
@@ -80,7 +80,7 @@ class Descriptions:
         try:
             with open(view.path_of(device), "rb") as file:
                 text = file.read(ROOM + 1)
-        except OSError:  # the view's folder is being made again
+        except OSError:  # the view's folder is being created again
             return
         text = text[:ROOM].removesuffix(b"\n").split(b"\0")[0]
         now = bytes(self.router.fabric.node_desc[device.node]).split(b"\0")[0]

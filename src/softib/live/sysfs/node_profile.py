@@ -22,8 +22,8 @@ NUMA = "sys/devices/system/node"
 SOCKETS = 2
 """Number of NUMA nodes of a modelled machine: each vendor's node has two processors."""
 MOST_GPUS = 12
-"""Largest number of GPUs near one adapter: a root bus has fifteen buses below it, of which three
-are for the switch and the adapter."""
+"""Maximum number of GPUs near one adapter: a root bus has fifteen buses below it, of which three are for the switch and
+the adapter."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class NodeProfile:
 
     @property
     def groups(self) -> range:
-        """The number of root buses of the machine: one for each adapter, and one more if the GPUs are at the other
+        """Return the number of root buses of the machine: one per adapter, and one more if the GPUs are at the other
         processor."""
         return range(self.adapters * (2 if self.path == "sys" else 1))
 
@@ -97,7 +97,7 @@ def mask_of(cpus: list[int]) -> str:
 
 
 def _memory(numa: int) -> str:
-    """Return a NUMA node's part of the machine's memory, as in ``meminfo``."""
+    """Return the content of a NUMA node's ``meminfo``: its share of the machine's memory."""
     lines = []
     for line in Path("/proc/meminfo").read_text().splitlines():
         name, value = line.split(":")
@@ -107,7 +107,7 @@ def _memory(numa: int) -> str:
 
 
 def numa_files() -> dict[str, Callable[[], str | bytes]]:
-    """Return the files of the NUMA nodes of a modelled machine: path below ``/`` → content."""
+    """Return the contents of a modelled machine's NUMA node files, by path below ``/``."""
     nodes = list(range(SOCKETS))
     files: dict[str, Callable[[], str | bytes]] = {}
     with_cpus = [n for n in nodes if processors(n)]

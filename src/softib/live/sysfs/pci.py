@@ -35,13 +35,14 @@ __all__ = ["adapter_folder", "functions_of", "machine_links", "pci_files", "pci_
 
 BUS, CLASS = "sys/bus/pci/devices", "sys/class/pci_bus"
 VENDORS = {0x0002C9: 0x15B3, 0x001175: 0x1077}
-"""NodeInfo's VendorID (an OUI) → PCI vendor: Mellanox, QLogic. Adapters of all other vendors get the name mlx5, too."""
+"""PCI vendor for each VendorID of NodeInfo (an OUI): Mellanox, QLogic. Adapters of all other vendors are also called
+mlx5."""
 CLASS_INFINIBAND, CLASS_GPU, CLASS_BRIDGE = 0x020700, 0x030200, 0x060400
 ROOT_PORT, SWITCH = (0x1B36, 0x000C), (0x1000, 0xC010)
 ENDPOINT, ROOT, UPSTREAM, DOWNSTREAM = 0, 4, 5, 6
 """Device/port types of the PCI Express capability."""
 ROOTS = 15
-"""Root buses of a domain that have adapters: 10, 20, … f0."""
+"""Number of root buses with adapters in a domain: 10, 20, … f0."""
 
 GIGATRANSFERS = {1: "2.5", 2: "5.0", 3: "8.0", 4: "16.0", 5: "32.0", 6: "64.0"}
 """GT/s of a lane by PCIe generation (PCI Express Base Specification)."""
@@ -90,12 +91,12 @@ class Function:
 
     @property
     def name(self) -> str:
-        """The address: domain, bus, device and function."""
+        """Return the address: domain, bus, device and function."""
         return os.path.basename(self.folder)
 
     @property
     def modalias(self) -> str:
-        """The line by which a kernel finds a driver."""
+        """Return the modalias, with which a kernel finds a driver."""
         vendor, device = self.part
         sub = self.part if self.buses is None else (0, 0)
         ids = f"v{vendor:08X}d{device:08X}sv{sub[0]:08X}sd{sub[1]:08X}"
@@ -103,7 +104,7 @@ class Function:
 
     @property
     def config(self) -> bytes:
-        """The 256 bytes of configuration space: the header and the PCI Express capability."""
+        """Return the 256 bytes of configuration space: the header and the PCI Express capability."""
         kind = self.kind
         header = struct.pack("<HHHHB", *self.part, 0x0006, 0x0010, self.revision)
         header += struct.pack("<BBBBBBB", kind & 0xFF, kind >> 8 & 0xFF, kind >> 16, 16, 0, self.buses is not None, 0)
@@ -165,7 +166,7 @@ def _endpoint_folder(profile: NodeProfile, group: int, number: int) -> str:
 
 
 def adapter_folder(profile: NodeProfile | None, slot: int) -> str:
-    """Return the directory, below ``/``, of the adapter that is number ``slot`` of its host."""
+    """Return the directory, below ``/``, of a host's adapter number ``slot``."""
     return _endpoint_folder(profile or ADAPTERS_ONLY, slot, 0)
 
 
@@ -205,7 +206,7 @@ def _bridge(folder: str, numa: int, port: int, slot: tuple[int, int], buses: tup
 
 
 def _buses(functions: list[Function]) -> dict[str, str]:
-    """Return bus (``0000:11``) → its directory below ``/``."""
+    """Return the directory of each bus below ``/``, by the bus (``0000:11``)."""
     buses = {}
     for one in functions:
         if one.port == ROOT:
@@ -219,7 +220,7 @@ def _buses(functions: list[Function]) -> dict[str, str]:
 
 
 def pci_files(functions: list[Function]) -> dict[str, Callable[[], str | bytes]]:
-    """Return the files of functions: path below ``/`` → content."""
+    """Return the contents of the functions' files, by path below ``/``."""
     texts = {f"{one.folder}/{name}": text for one in functions for name, text in one.files().items()}
     numa = {os.path.dirname(one.folder): one.numa for one in functions}
     for folder in _buses(functions).values():
@@ -229,7 +230,7 @@ def pci_files(functions: list[Function]) -> dict[str, Callable[[], str | bytes]]
 
 
 def pci_links(functions: list[Function]) -> dict[str, str]:
-    """Return the links to functions and buses: path below ``/`` → target."""
+    """Return the targets of the links to functions and buses, by path below ``/``."""
     links = {}
     for one in functions:
         up = "../" * one.folder.count("/")
@@ -241,7 +242,7 @@ def pci_links(functions: list[Function]) -> dict[str, str]:
 
 
 def machine_links() -> dict[str, str]:
-    """Return links to the devices and buses of the machine itself, which stay visible."""
+    """Return links to the devices and buses of the real machine, which stay visible."""
     links: dict[str, str] = {}
     for folder in (BUS, CLASS):
         with contextlib.suppress(OSError):

@@ -34,7 +34,7 @@ ROCE_V2_INDEX = 3
 """Index of the GID of RoCE v2 over IPv4, which rdma_cm uses."""
 FIRST_OF_IPV4, LAST_OF_IPV4 = 2, 3
 MAC_HEAD = 0x02
-"""First octet of a MAC: locally administered; the port's row follows in five octets."""
+"""First byte of a MAC address: locally administered. The other five bytes are the port's row."""
 
 
 def is_ethernet(f: Fabric, port: int) -> bool:

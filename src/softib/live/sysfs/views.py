@@ -45,8 +45,8 @@ class Device:
 
     @property
     def folder(self) -> str:
-        """The adapter's directory below the view's folder. As in every kernel, ``/sys/class/infiniband`` has a link to
-        it."""
+        """Return the adapter's directory below the view's folder. As in every kernel, ``/sys/class/infiniband`` has a
+        link to it."""
         return f"{self.pci}/infiniband/{self.name}"
 
 
@@ -66,8 +66,8 @@ def devices_of(f: Fabric, nodes: list[int], portnum: int | None, profile: NodePr
 
 
 def _fill(path: str, octets: bytes) -> None:
-    """Write ``octets`` to the file ``path`` with system calls. A view has hundreds of files, and open() and pathlib
-    would double the time."""
+    """Write ``octets`` to the file ``path`` with system calls. A view has hundreds of files, and open() or pathlib
+    would take twice as long."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         os.write(fd, octets)
@@ -146,7 +146,7 @@ class View:
         table (``pkeys``, ``gids``) all entries are updated: a program that reads one entry reads the others next, and
         ``preload/umad/refresh.c`` sends no request for these."""
         path = path if path in self._lines else "/".join(p for p in path.split("/") if p not in ("", "."))
-        for device in self.devices:  # the path by which a program in the link's target directory names the file
+        for device in self.devices:  # a program inside the link's target directory uses this path for the file
             if path.startswith(f"{device.folder}/"):
                 path = f"{CLASS}/{device.name}{path.removeprefix(device.folder)}"
         if path not in self._lines:
@@ -163,7 +163,7 @@ class View:
         return entries
 
     def refresh_all(self) -> int:
-        """Bring every file up to date; returns how many changed."""
+        """Bring every file up to date; return the number of files that changed."""
         return sum(self._write(path) for path in self._lines)
 
     def _octets(self, path: str) -> bytes:
@@ -199,8 +199,8 @@ class View:
         self._write(path)
 
     def write(self) -> None:
-        """Write every file of a new view. No program reads the files yet, and the loop waits meanwhile, so they are
-        written in place."""
+        """Write every file of a new view. They are written in place, because no program can read them while the event
+        loop is busy here."""
         self._shown.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
         for device in self.devices:
@@ -224,7 +224,7 @@ class Views:
         self.fabric, self.folder, self.profile = fabric, folder, profile
         self.known: dict[str, View] = {}
         self.made: Callable[[View], None] = lambda view: None
-        """Called after the files of a view were made."""
+        """Called with each new view, after its files were created."""
         shutil.rmtree(folder, ignore_errors=True)  # files of a killed daemon
 
     def of_port(self, port: int) -> View:
@@ -244,7 +244,7 @@ class Views:
         """Return the view for ``softib run --node NAMED``; ``port`` is the port that NAMED means.
 
         A host's name (or no name) shows the host; an adapter's own name or GUID shows that adapter;
-        ``name:portnum``, or a ``port`` named in addition (``alone``), shows that port.
+        ``name:portnum``, or a separate ``port`` (``alone``), shows only that port.
         """
         node = int(self.fabric.port_node[port])
         if not alone and named in ("", self.fabric.node_name(node).split(" ")[0]):
@@ -263,7 +263,7 @@ class Views:
             return view
         try:
             view.write()
-        except OSError:  # a full file system: no program must see half a tree
+        except OSError:  # for example a full file system: no program must see an incomplete tree
             shutil.rmtree(view.folder, ignore_errors=True)
             raise
         self.known[name] = view

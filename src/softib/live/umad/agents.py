@@ -67,8 +67,8 @@ MANAGERS_AGENTS = tuple(
 
 
 class AgentTable:
-    """The agents of one open file, by number. ``columns`` uint8[3, 32] are for the kernels: ``qp``,
-    ``kernel_rmpp``, ``known``."""
+    """The agents of one open file, by number. ``columns``: the rows ``qp``, ``kernel_rmpp`` and ``known`` for the
+    kernels, uint8[3, 32]."""
 
     def __init__(self) -> None:
         self.agents: dict[int, Agent] = {}
@@ -76,7 +76,7 @@ class AgentTable:
         self.qp, self.kernel_rmpp, self.known = self.columns
 
     def add(self, agent: Agent, rmpp_version: int, others: Iterable[Agent]) -> tuple[int, int]:
-        """Return (errno, number) of a new agent; ``others`` are those of all files on the port."""
+        """Register a new agent; return (errno, number). ``others``: the agents of all files on the port."""
         smi = agent.mgmt_class in (SUBN_LID, SUBN_DR)
         if agent.qpn > 1 or (rmpp_version and not has_rmpp(agent.mgmt_class)):
             return errno.EINVAL, 0

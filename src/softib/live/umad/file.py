@@ -32,7 +32,8 @@ TRAP_REPRESS = int(Method.TRAP_REPRESS)
 """The method of the answer to a trap. It has no response bit, but a kernel treats it as a response."""
 TIMED_OUT = errno.ETIMEDOUT
 QUEUE_LIMIT = 200_000
-"""Most messages that wait for a program that does not read. Further messages are dropped, as in the kernel."""
+"""Maximum number of messages that wait for a program that does not read. Further messages are dropped, as in the
+kernel."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class PendingRequest:
 
 
 def tid_of(mad: np.ndarray) -> int:
-    """Return TransactionID."""
+    """Return the TransactionID of a MAD."""
     return int.from_bytes(mad[TID_AT : TID_AT + 8].tobytes(), "big")
 
 
@@ -106,7 +107,7 @@ class UmadFile:
         self.queue = SendQueue(sock, selector, QUEUE_LIMIT)
         self.pending: dict[int, PendingRequest] = {}
         self.announced = 0
-        """RMPP messages that were announced and have not arrived yet."""
+        """Number of RMPP messages that were announced but have not arrived yet."""
         self.answered: list[int] | None = None
         """While this file's requests are handled: the TIDs of requests that were answered at once."""
         self._out = np.zeros((BATCH, MESSAGE_SIZE), np.uint8)
@@ -115,20 +116,20 @@ class UmadFile:
 
     @property
     def closed(self) -> bool:
-        """Whether the program has closed the file or no longer exists."""
+        """Return whether the program has closed the file or no longer exists."""
         return self.hung_up or self.queue.broken
 
     # -- as a station --
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Return whether this is an awaited answer, or a MAD for which an agent registered."""
+        """Return whether the MAD is an answer to a pending request, or an unsolicited MAD for a registered agent."""
         if _answers(mad):
             return tid_of(mad) in self.pending
         return self.table.taker(mad) is not None
 
     def deliver(self, batch: MadBatch) -> None:
-        """Deliver MADs to the program. Its own requests that come back as undeliverable are not delivered: they wait
-        until they time out."""
+        """Deliver MADs to the program. The program's requests that are returned as undeliverable are not delivered:
+        they wait until they time out."""
         if self.answered is not None:
             if batch.status.any():
                 batch = batch[batch.status == 0]
@@ -139,7 +140,7 @@ class UmadFile:
             self._hand_over(batch[at : at + BATCH])
 
     def deliver_long(self, batch: MadBatch, message: bytes) -> None:
-        """Deliver one long message that this process made; ``batch`` has one row with its first bytes.
+        """Deliver one long message that this process created; ``batch`` has one row with its first bytes.
 
         An agent that implements RMPP itself, or does not use it, gets only the first segment.
         """
@@ -197,7 +198,7 @@ class UmadFile:
     # -- the end of requests and of the file --
 
     def time_out(self, tid: int, waited: PendingRequest) -> None:
-        """Give the program its request back with ETIMEDOUT."""
+        """Return the request ``tid`` to the program with ETIMEDOUT."""
         message = np.frombuffer(waited.message.ljust(MESSAGE_SIZE, b"\0"), np.uint8).copy()
         message[:HEAD_SIZE].view(np.uint32)[1] = TIMED_OUT
         message[HEAD_SIZE + 8 : HEAD_SIZE + 16] = np.frombuffer(tid.to_bytes(8, "big"), np.uint8)
@@ -218,7 +219,8 @@ def _answers(mad: np.ndarray) -> bool:
 
 
 class IssmFile:
-    """An open issm device: while it is open, its port has IsSM set. It receives no MADs, unlike a umad file."""
+    """An open issm device. Its port has IsSM set as long as the device is open. Unlike a umad file, it receives no
+    MADs."""
 
     issm = True
     queue: tuple[()] = ()
@@ -229,7 +231,7 @@ class IssmFile:
         self.closed = False
 
     def takes(self, mad: np.ndarray) -> bool:
-        """Return whether it takes the MAD: never."""
+        """Return False: an issm file accepts no MADs."""
         return False
 
     def deliver(self, batch: MadBatch) -> None:

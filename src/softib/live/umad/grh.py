@@ -61,7 +61,7 @@ def _index_of(f: Fabric, port: int, gid: bytes) -> int | None:
 def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, Route | None]:
     """Return the header's route fields for ``message``, which a program on ``port`` wrote with a GRH, as (fields at its
     receiver, fields on an agent's answer to it). (None, None) means that the destination port does not have that GID.
-    SMPs have no GRH (IBA 14.2.1.1): zeros."""
+    For SMPs, which have no GRH (IBA 14.2.1.1), the fields are zero."""
     if not message[QPN].any():
         return bytes(24), bytes(24)
     route = message[ROUTE].tobytes()
@@ -74,8 +74,8 @@ def routes_of(f: Fabric, port: int, message: np.ndarray) -> tuple[Route | None, 
 
 
 def pkey_index_at(f: Fabric, here: int, index: int, there: int) -> int:
-    """Return the index at which port ``there`` has the partition that port ``here`` has at ``index``; 0 if it does not
-    have it."""
+    """Return the P_Key index at port ``there`` of the partition at ``index`` of port ``here``; 0 if ``there`` is not in
+    that partition."""
     n = int(f.pkey_cap[there])
     if index >= int(f.pkey_cap[here]):
         return 0

@@ -45,7 +45,7 @@ def read_messages(messages, dwords, sizes, n, agent_qp, q, awaits):
     requests ``q`` (:data:`~softib.mad.batch.MadColumns`).
 
     ``sizes``: the number of bytes received in each message. The agent's number goes into bits 32-47 of the TID, which
-    the router does not change. ``awaits`` marks the requests whose sender waits for an answer.
+    the router does not change. ``awaits`` is set for requests whose sender waits for an answer.
     """
     for r in range(n):
         m, mad = messages[r], q.mad[r]

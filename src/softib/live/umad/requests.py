@@ -1,4 +1,4 @@
-"""Handles MADs that programs write to their umad devices: answers them, forwards them, or keeps them until they time
+"""Handling of the MADs that programs write to their umad devices: they are answered, forwarded, or kept until they time
 out.
 
 Most of the work never reaches Python: :func:`softib.live.umad.kernels.umad_pump` receives, answers
@@ -38,8 +38,8 @@ NOTHING = Ancillary()
 
 
 class UmadRequests:
-    """Reads the open ``files`` (by number) and keeps the timers of requests. :meth:`tick` must be
-    called when :meth:`wait_s` is over. ``ancillary``: further data of the message that is being handled.
+    """Reads the open ``files`` (by number) and keeps the timers of requests. :meth:`tick` must be called after the time
+    that :meth:`wait_s` returns. ``ancillary``: further data of the message that is being handled.
     """
 
     def __init__(self, router: MadRouter, files: Mapping[int, object]):
@@ -82,7 +82,7 @@ class UmadRequests:
         )
 
     def adopt(self, file: UmadFile) -> None:
-        """Let receives on this file's socket wait in the kernel for a moment; all other calls use DONTWAIT."""
+        """Set a short timeout for blocking receives on this file's socket; all other calls use DONTWAIT."""
         file.sock.setblocking(True)
         wait = struct.pack("@ll", 0, PUMP_WAIT_MS * 1000)
         file.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
@@ -109,7 +109,7 @@ class UmadRequests:
                 return
 
     def _pump(self, file: UmadFile) -> int:
-        """Return the return value of :func:`umad_pump`. A special message is handled."""
+        """Run :func:`umad_pump` and return its result. If it stops at a special message, handle that."""
         router = self.router
         now_ps = clock_ps()
         router.counts[:] = 0
@@ -133,7 +133,7 @@ class UmadRequests:
         """Handle the messages in the rows before ``row``, and then the message in ``row``, which must be handled
         alone."""
         if payload is None and self._in_dwords[row, 4] > MESSAGE_SIZE:
-            file.announced += 1  # the next one comes with the whole message: see umad.h
+            file.announced += 1  # the next message carries the complete RMPP message: see umad.h
             return False
         if payload is None and (size < LEAST_MESSAGE or not self._in[row, GRH_PRESENT]):
             return False
@@ -179,7 +179,7 @@ class UmadRequests:
         router = self.router
         self._read_messages(n, file.table.qp)
         ancillary = Ancillary(file.port, payload)
-        if self._in[0, GRH_PRESENT]:  # such a message comes singly
+        if self._in[0, GRH_PRESENT]:  # a message with a GRH is handled alone
             forward_route, return_route = routes_of(router.fabric, file.port, self._in[0])
             if forward_route is None:  # the port at that LID does not have the GID, so it drops the packet
                 self._keep_unanswered(file, n, router.requests.mad[:n], [], payload, clock_ps())
@@ -193,7 +193,7 @@ class UmadRequests:
         self._finish(file, n, now_ps, payload)
 
     def _finish(self, file: UmadFile, n: int, now_ps: int, payload: RmppPayload | None = None) -> None:
-        """Do the work that the kernels leave; keep unanswered requests."""
+        """Do the work that the kernels have left, and keep the unanswered requests."""
         router = self.router
         requests = router.requests.mad[:n].copy() if self._awaits[:n].any() else None
         if self.ancillary is NOTHING:
@@ -241,7 +241,7 @@ class UmadRequests:
         return max(0.0, (self._timers[0][0] - now_ps) / 1e12) if self._timers else float("inf")
 
     def tick(self, now_ps: int) -> None:
-        """Send requests again, or return those whose time has run out."""
+        """Send requests again, or return those that have timed out."""
         while self._timers and self._timers[0][0] <= now_ps:
             deadline_ps, _, number, tid = heapq.heappop(self._timers)
             file = self.files.get(number)

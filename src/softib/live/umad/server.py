@@ -43,8 +43,8 @@ FIRST_NUMBER, LAST_NUMBER = 0x8000, 0xFFFE
 
 
 class UmadServer(SeqpacketServer):
-    """Listens in ``folder`` (``umad``; the views' trees are below ``hosts``). :meth:`tick` must be
-    called when :meth:`wait_s` is over."""
+    """Server on the socket ``umad`` in ``folder``; the views' trees are below ``hosts``. :meth:`tick` must be called
+    after the time that :meth:`wait_s` returns."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class UmadServer(SeqpacketServer):
 
     @property
     def payload(self) -> RmppPayload | None:
-        """The whole RMPP message that is being handled."""
+        """Return the whole RMPP message that is being handled."""
         return self.requests.ancillary.payload
 
     def message(self) -> bytes | None:
-        """Return the bytes of this message."""
+        """Return the bytes of the RMPP message that is being handled."""
         payload = self.payload
         return os.pread(payload.fd, payload.octets, 0) if payload is not None else None
 
@@ -102,7 +102,7 @@ class UmadServer(SeqpacketServer):
         except Exception:
             self.router.report_bug("opening a umad device")
             error = errno.EIO
-        if file is not None:  # before the reply, because the program's next request must find the file
+        if file is not None:  # before the reply, so that the program's next request finds the file
             self.files[file.number] = file
             if isinstance(file, UmadFile):
                 self.requests.adopt(file)
@@ -110,7 +110,7 @@ class UmadServer(SeqpacketServer):
             self.router.join(file)
             self.on_change()
         if message:
-            with contextlib.suppress(OSError):  # the program has closed it, which the file's first read will show
+            with contextlib.suppress(OSError):  # the program has closed it; the file's first read will notice
                 sock.send(reply(error, value), socket.MSG_DONTWAIT)
         if file is None:
             sock.close()

@@ -50,11 +50,11 @@ def reply(error: int = 0, value: int = 0) -> bytes:
 UmadBuffers: Any = table(
     "UmadBuffers", ["messages", "dwords", "answers", "answer_dwords", "addresses", "sizes", "awaits", "file"]
 )
-"""``messages`` uint8[n, 320] the messages that a program wrote, ``answers`` uint8[n, 320] those that it reads
-(``dwords``, ``answer_dwords``: the same bytes as uint32[n, 80]); ``addresses`` uint64[2] of both;
+"""``messages`` uint8[n, 320]: messages that a program wrote; ``answers`` uint8[n, 320]: messages that it reads
+(``dwords``, ``answer_dwords``: the same bytes as uint32[n, 80]); ``addresses`` uint64[2]: addresses of both arrays;
 ``sizes`` int64[n] bytes of each message; ``awaits`` uint8[n] marks the requests whose sender waits for an answer;
-``file`` int64[4] port, number, descriptor and receive flags of the
-device that is served (:mod:`softib.live.umad.kernels`)."""
+``file`` int64[4] port, number, descriptor and receive flags of the device that is served
+(:mod:`softib.live.umad.kernels`)."""
 
 
 def buffers_of(n: int = BATCH) -> Any:

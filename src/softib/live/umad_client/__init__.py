@@ -1,1 +1,2 @@
-"""A client of the kernel's user_mad devices: what libibumad is for C programs, with MADs as MadBatch."""
+"""A client of the kernel's user_mad devices, the counterpart of libibumad for C programs. MADs are passed as
+MadBatch."""

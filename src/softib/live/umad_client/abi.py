@@ -32,7 +32,8 @@ def _mask(*methods: int) -> int:
 
 
 ASKS: dict[int, int] = {int(MgmtClass.SUBN_DR): 0, int(MgmtClass.SUBN_LID): 0}
-"""Management class → the methods of unsolicited MADs to register for, in a program that only sends requests: none."""
+"""The management classes that a program registers if it only sends requests, each with the mask of unsolicited methods
+(none)."""
 MANAGES: dict[int, int] = {
     int(MgmtClass.SUBN_DR): _mask(Method.GET, Method.SET, Method.TRAP),
     int(MgmtClass.SUBN_LID): _mask(Method.GET, Method.SET, Method.TRAP),
@@ -98,5 +99,5 @@ def registered_id(request: bytes) -> int:
 
 
 def _longs(methods: int) -> bytes:
-    """Return a bitmap of the machine's longs, in the order of the kernel's set_bit."""
+    """Return a bitmap as native longs, in the bit order of the kernel's set_bit."""
     return b"".join(((methods >> at) & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8, "big") for at in (0, 64))

@@ -1,4 +1,4 @@
-"""Find umad devices, as libibumad does: in sysfs."""
+"""Discovery of umad devices in sysfs, as in libibumad."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class UmadDevice:
 
     @property
     def path(self) -> str:
-        """Path of the device file."""
+        """Return the path of the device file."""
         return f"/dev/infiniband/{self.name}"
 
     @property
     def issm_path(self) -> str:
-        """Path of the issm file, which is open while a manager runs on the port."""
+        """Return the path of the issm file, which a manager on the port keeps open."""
         return f"/dev/infiniband/{self.issm}"
 
     def __str__(self) -> str:

@@ -25,8 +25,7 @@ from softib.mad.batch import MadBatch, mad_columns
 __all__ = ["FabricPort", "other_subnets"]
 
 LOCAL_WINDOW = 96
-"""Number of requests on the wire at a time: their answers fit into the socket's buffer (212,992
-bytes hold about 270)."""
+"""Maximum number of outstanding requests. Their answers fit into the socket's buffer (212,992 bytes hold about 270)."""
 PATIENCE_MS = 20
 """Time without an arriving MAD after which outstanding requests are no longer awaited."""
 

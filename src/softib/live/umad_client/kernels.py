@@ -35,9 +35,9 @@ FULL: the inbox is full."""
 
 @kernel(_nrt=False)
 def compose(q, n, agents, timeout_ms, head, w):
-    """Write the first ``n`` rows of ``q`` (MadColumns) as messages ``w.out``; ``w.sizes`` are their
-    bytes, and ``w.awaits`` marks those that need an answer. ``agents`` uint8[256]: the agent of
-    each management class (255: none; such a row gets size 0).
+    """Write the first ``n`` rows of ``q`` (MadColumns) as messages ``w.out``; ``w.sizes`` are their sizes in bytes, and
+    ``w.awaits`` marks those that need an answer. ``agents`` uint8[256]: the agent of each management class (255: none;
+    such a row gets size 0).
 
     The message of an SA answer with one RMPP segment ends at the length given in its header, because the kernel
     computes PayloadLength from the message's length.

@@ -1,4 +1,4 @@
-"""Finds the process that manages the subnet from a port, for the message that refuses a second manager there.
+"""Name of the process that manages the subnet from a port, for the message that refuses a second manager there.
 
 A port has one subnet manager: the driver gives each unsolicited MAD to one agent, and lets one file of the issm
 device be open (Linux, Documentation/infiniband/user_mad.rst).

@@ -51,12 +51,12 @@ WIRE_WINDOW = 8
 """Number of requests on the wire at a time. OpenSM's ``max_wire_smps`` is 4; a datagram socket of
 stock ibsim holds ten."""
 PATIENCE_MS, SIMULATOR_PATIENCE_MS = 5, 250
-"""Time without an arriving MAD after which outstanding requests are no longer awaited, and this time under stock ibsim.
-Stock ibsim returns requests that it cannot answer, so if nothing arrives for longer, it does not run, or both sides
-have filled each other's queues (ten datagrams) and wait without end."""
+"""Time without an arriving MAD after which outstanding requests are no longer awaited, and the same under stock ibsim.
+Stock ibsim returns requests that it cannot answer. So if nothing arrives for this time, it does not run, or both sides
+have filled each other's queues (ten datagrams) and wait forever."""
 LONGEST = 1 << 28
 REOPEN_S = 5.0
-"""Time that a manager which sets IsSM again waits until its closed descriptor is released."""
+"""Time limit for the release of a closed issm descriptor, when a manager sets IsSM again."""
 WIRE_ERRORS = (errno.EINVAL, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOMEM)
 """Errors that concern one write and not the device: the TransactionID is that of an outstanding request (EINVAL), or
 there is no address handle."""
@@ -92,11 +92,11 @@ class UmadPort:
     """The device ``device``, open, with an agent for each class of ``classes`` (:data:`ASKS` or
     :data:`MANAGES`).
 
-    ``timeout_ms``: how long the driver waits for the answer to a request before it returns it with status TIMEOUT;
-    it must be shorter than the caller's timeout, because the driver refuses a request whose TransactionID still waits
-    for its answer. ``window``: requests on the wire at a time. ``sent``, ``received``, ``refused`` count MADs. Raises
+    ``timeout_ms``: time after which the driver returns an unanswered request with status TIMEOUT; it must be shorter
+    than the caller's timeout, because the driver refuses a request whose TransactionID still waits for its answer.
+    ``window``: requests on the wire at a time. ``sent``, ``received``, ``refused`` count MADs. Raises
     :class:`InputError` if the device cannot be opened or another program has its classes, :class:`PeerError` from every
-    method once the device has gone.
+    method after the device was removed.
     """
 
     def __init__(
@@ -123,8 +123,8 @@ class UmadPort:
         self._later: deque[MadBatch] = deque()
 
     def _enable_pkey(self) -> int:
-        """Request the header with P_Key index; return the bytes of the header from now on. A kernel before 2.6.24
-        (ENOTTY), and libumad2sim as libibumad configures it, have the short header."""
+        """Enable the header with a P_Key index; return the header size in bytes that applies from now on. A kernel
+        before 2.6.24 (ENOTTY), and libumad2sim as libibumad configures it, have the short header."""
         if libc.is_stock_simulator():
             return OLD_HEAD_SIZE
         try:
@@ -206,7 +206,7 @@ class UmadPort:
         compose(q, n, self._agents, self.timeout_ms, self.head, self._wire)
 
     def _pump(self, n: int, inbox: list[MadBatch]) -> None:
-        """Exchange the ``n`` messages that were composed."""
+        """Exchange the first ``n`` messages of the outbox."""
         wire = self._wire
         while True:
             ended = exchange(wire, n, self.head + MAD_SIZE, self.window, self._patience_ms)

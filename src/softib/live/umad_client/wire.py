@@ -36,7 +36,7 @@ MKEY_VARIABLE = "SOFTIB_MKEY"
 """Environment variable with the M_Key of the subnet's manager, which users of this machine cannot see in a list of
 processes."""
 NO_ANSWER = f"the port's link is down, or it answers only with the M_Key: set {MKEY_VARIABLE}"
-"""Why the port of a wire does not answer."""
+"""The reason why the local port does not answer."""
 SLOW_PS, FAST_PS = 20 * 10**9, 5 * 10**9
 """A batch that took longer than 20 ms was too large; a batch that took less than 5 ms could have been larger."""
 FIRST, LEAST, MOST = 64, 8, 4096

@@ -31,14 +31,14 @@ __all__ = ["Hooks", "PortLog", "UmadManager", "port_log"]
 
 CHUNK = 4096
 LONGEST_WAIT_S = 0.25
-"""The longest delay before a signal is noticed."""
+"""Longest wait of the loop, and so the longest delay before a signal is noticed."""
 LOOK_S = 1.0
 """Interval at which the state of the manager's port is read from sysfs."""
 RETRY_S = 10.0
 """Interval at which a manager tries again if its port has no link or does not answer (OpenSM's sweep_interval)."""
 UNHEARD_PS = 20 * 10**9
-"""Time without a read of the wire after which a process reads it before it decides on timeouts. It may have waited for
-a processor or for the manager of another port, and answers that arrived meanwhile are in time."""
+"""If a process has not read the wire for this time, it reads before it judges timeouts. It may have waited for a
+processor or for the manager of another port, and answers that arrived meanwhile are in time."""
 KEEP_S = 10.0
 """The shortest time between two writes of the administrator's database."""
 
@@ -59,10 +59,10 @@ def port_log(device: UmadDevice | None) -> PortLog:
 @dataclass
 class Hooks:
     """Hooks and options of :meth:`UmadManager.run`: ``on_step`` after each step;
-    ``on_standby`` when it becomes a standby; ``reread`` returns the settings that the files have now (SIGHUP);
-    ``lids``: the file that stores LIDs between runs (None: not stored; M_Keys are in the same folder); ``database``:
-    the file that stores groups, subscriptions and services between runs (OpenSM's opensm-sa.dump); ``proves_all``:
-    tables of any size are proved (for a manager that ends after that, so that nothing waits for it)."""
+    ``on_standby`` when it becomes a standby; ``reread`` reads the settings from the files again (SIGHUP); ``lids``: the
+    file that stores LIDs between runs (None: not stored; M_Keys are in the same folder); ``database``: the file that
+    stores groups, subscriptions and services between runs (OpenSM's opensm-sa.dump); ``proves_all``: tables of any size
+    are proved (for a manager that ends after that, so that nothing waits for it)."""
 
     on_step: Callable[[UmadManager], None] = lambda manager: None
     on_standby: Callable[[], None] = lambda: None
@@ -74,7 +74,7 @@ class Hooks:
 
 @dataclass
 class _Seen:
-    """The state that was logged last."""
+    """The most recently logged state."""
 
     sweeps: int = 0
     state: SmState = SmState.DISCOVERING
@@ -109,7 +109,7 @@ class UmadManager:
         self._seen = _Seen()
         self._swept = 0
         self.proof: TableProof | None = None
-        """The verdict on the tables of the last sweep as master."""
+        """The result of the proof of the tables from the last sweep as master."""
         self._link, self._look_at = 0, 0.0
         self._retry_at = 0.0
 
@@ -163,8 +163,8 @@ class UmadManager:
 
     def advance(self) -> float | None:
         """Do one step without a wait. Return None if MADs were sent (their answers have been received), otherwise the
-        seconds for which the caller may wait for MADs before the next call. It must pass MADs that arrive meanwhile
-        with :meth:`take`."""
+        seconds for which the caller may wait for MADs before the next call. The caller must pass MADs that arrive
+        meanwhile with :meth:`take`."""
         if self._reload:
             self._reload = False
             self._read_settings()
@@ -318,6 +318,6 @@ def _on_wire(config: SmConfig) -> SmConfig:
 
 
 def port_timeout_ms(config: SmConfig) -> int:
-    """Return the time for which the driver waits for an answer. It is a little shorter than the manager's timeout,
-    because the manager's retry has the same TransactionID."""
+    """Return the time for which the driver waits for an answer. It is a little shorter than the manager's timeout: the
+    manager's retry has the same TransactionID, which must be free by then."""
     return max(1, config.timeout_ps * 9 // 10**10)

@@ -1,4 +1,5 @@
-"""The work of ``softib sm run``: one manager on one device, once or until it is stopped, or as a dry run."""
+"""Sessions of ``softib sm run``: one manager on one device, which sweeps once, runs until it is stopped, or makes a dry
+run."""
 
 from __future__ import annotations
 
@@ -47,10 +48,10 @@ class DryWire:
 TAKE_OVER_PRIORITY = 15
 """The highest priority in SMInfo: a master of lower priority hands over (IBA 14.4.1)."""
 HANDOVER_S = 60.0
-"""Time for which ``--once`` waits until a master hands over."""
+"""Maximum time for which ``--once`` waits for a master to hand over."""
 NOBODY_S_KEY = 0x736F667469622121
 """The SM_Key of a dry run. A manager ignores managers with another SM_Key in the election, so a dry run sees the subnet
-as if it had the only manager."""
+as if it were the only manager."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def serve(device: UmadDevice, config: SmConfig, plan: Plan, hooks: Hooks) -> Uma
     """Manage the subnet of ``device`` until SIGINT or SIGTERM, or with ``Plan.once`` until it is up.
 
     Raises :class:`InputError` if a live master exists and no option permits to compete with it, :class:`MadTimeout` if
-    the own port has no link.
+    the manager's port has no link.
     """
     with managing(Job(device, config, hooks), plan) as (manager, _):
         manager.run(Until(plan, device))
@@ -166,8 +167,7 @@ class Until:
         if self.plan.strict and manager.proof is not None and not manager.proof.good:
             return True
         if not sm.phase and sm.sa_manager.subnet is not None and not sm.stale and not sm.patient:
-            # a sweep as master is over; the trap that its own IsSM caused requests another one, which would have no
-            # effect
+            # A sweep as master is complete. (The trap that IsSM caused requests another one, which is unnecessary.)
             first, self.judged = not self.judged, True
             if self.plan.once or (self.plan.strict and first and sm.report.left_out):
                 return True

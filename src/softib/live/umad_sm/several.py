@@ -1,7 +1,8 @@
 """Several subnet managers in one process: each on a separate port and subnet, with separate
 state.
 
-The managers take turns, and share no state. If a port is lost, or has a live master, only its own manager ends.
+The managers take turns, and share no state. If a port is lost or finds a live master, only the manager on that port
+ends.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class _Active:
 
 
 def serve_several(jobs: Sequence[tuple[Job, Plan]]) -> list[SoftibError]:
-    """Manage the subnets of all jobs until SIGINT or SIGTERM, or each until its subnet is up (``Plan.once``). On SIGHUP
-    all managers read their settings again.
+    """Manage the subnets of all jobs until SIGINT or SIGTERM; with ``Plan.once``, manage each only until it is up. On
+    SIGHUP all managers read their settings again.
 
     A manager that cannot continue is logged, and its port is closed; the others continue. Returns the reasons of the
     managers that could not continue.

@@ -19,7 +19,7 @@ __all__ = ["PortEvents"]
 
 @dataclass(frozen=True)
 class _Look:
-    """The attributes of a port whose changes cause events."""
+    """The attributes of a port that cause events when they change."""
 
     active: bool
     lid: tuple[int, int]
@@ -30,7 +30,7 @@ class _Look:
 
 
 class PortEvents:
-    """Watches the ports of some nodes of ``plane``'s fabric."""
+    """Detects changes of the ports of the watched nodes in ``plane``'s fabric."""
 
     def __init__(self, plane: AgentPlane):
         self.plane, self.fabric = plane, plane.fabric
@@ -39,7 +39,7 @@ class PortEvents:
         self._epoch = -1
 
     def watch(self, node: int) -> None:
-        """Report changes of ``node`` to the program."""
+        """Add a watcher of ``node``: its changes are reported from now on."""
         self._watched[node] += 1
         if self._watched[node] == 1:
             self._seen[node] = self._looks(node)

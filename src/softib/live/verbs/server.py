@@ -1,5 +1,5 @@
-"""Programs under ``libsoftib-verbs.so`` join the fabric here: each gets a number, and counts as ended when it
-closes its connection.
+"""The server with which programs under ``libsoftib-verbs.so`` join the fabric. Each program gets a number, and counts
+as ended when it closes its connection.
 
 Messages: ``preload/verbs/fabric/server.h``. The data path does not pass through this module.
 """
@@ -42,14 +42,14 @@ types, constant = HEADER.types, HEADER.constant
 MOVER_OF_IP = b"softib-ipoib"
 LAST_NUMBER = 0xFFFF
 ROUND = 256
-"""A process number is reused after this many other numbers, or after twice the number of programs. It is not larger
-because a waiter checks all numbers in use."""
+"""Process numbers are assigned cyclically from 1 to this number, or to twice the number of programs if that is larger.
+The number is not larger, because a waiting process checks all numbers in use."""
 ROUNDS = 64
 """Number of requests of one program that are handled before the loop serves others."""
 SUBSCRIPTIONS = 256
-"""Most event sockets that one process may pass to the daemon."""
+"""Maximum number of event sockets that one process may pass to the daemon."""
 UNSENT = 1024
-"""Most events that wait for room in one socket; if there are more, the oldest is lost."""
+"""Maximum number of events that wait for room in one socket; if there are more, the oldest is lost."""
 
 
 def reply(error: int = 0, number: int = 0) -> bytes:

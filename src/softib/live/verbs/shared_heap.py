@@ -6,8 +6,8 @@ their first access: by programs (``preload/verbs/memory/heap/reserve.c``), and b
 each program.
 
 Programs access the file directly (``preload/verbs/memory/heap/shared.h`` declares the layout, docs/decisions/0008 the
-rules). When a program has ended, other programs can no longer find its objects. Its memory is freed as soon as no
-living program copies from or to it, which the hazard slots of the living programs show.
+rules). When a program has ended, other programs can no longer find its objects. Its memory is freed as soon as the
+hazard slots of all living programs show that none copies from or to it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ HEADER = CHeader("verbs/memory/heap/shared.h", "SOFTIB_VERBS_")
 types, constant = HEADER.types, HEADER.constant
 MAGIC = b"SOFTIBq"
 PROCESS_AT = 48
-"""In an entry of the table of numbers, the bits from this one on are the process, and the lower bits are the offset of
-the object (``memory/heap/number_table.h``)."""
+"""Position of the process number in an entry of the table of numbers; the lower bits are the offset of the object
+(``memory/heap/number_table.h``)."""
 TABLES = {
     "process": ("PROCESSES", "softib_process"),
     "member": ("MEMBERS", "softib_member"),
@@ -116,8 +116,8 @@ class SharedHeap:
         return octets[at : at + n * np.dtype(dtype).itemsize].view(dtype)
 
     def _high(self, name: str, room: int) -> int:
-        """Return the number of entries of a table that were ever used. The rest must not be read, since a read
-        allocates memory. Programs write this number, so it is limited to ``room``."""
+        """Return the number of entries of a table that have been in use at any time. The rest must not be read, since a
+        read allocates memory. Programs write this number, so it is limited to ``room``."""
         return min(int(self.head[name][0]), room)
 
     # -- a program joins --
@@ -192,7 +192,7 @@ class SharedHeap:
             socket.unlink(missing_ok=True)
 
     def _punch(self, first: int, n: int) -> None:
-        """Give the memory of chunks back to the system; their next owner finds zeros."""
+        """Return the memory of chunks to the system; their next owner reads zeros."""
         size = constant("CHUNK")
         with mmap.mmap(self.fd, n * size, offset=constant("HEAP") + first * size) as part:
             try:

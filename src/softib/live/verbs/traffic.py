@@ -1,5 +1,5 @@
-"""The data that applications send over the running fabric is counted in the file ``traffic``. This module adds the
-counts to the counters of the ports.
+"""Traffic of applications: their libraries count the data that they send in the file ``traffic``, and this module adds
+the counts to the counters of the ports.
 
 Every QP owns a cell that only it writes (``preload/verbs/fabric/traffic.h``). The daemon adds the counts of cells to
 the counters of the ports on their paths when these counters are needed: before a PMA Get is answered, before a counter
@@ -31,12 +31,12 @@ it."""
 
 Cells: Any = table("Cells", ["head", "cells", "counts", "seen", "watch", "link_clocks", "waited", "moved", "is_ip"])
 """The file as arrays for kernels: ``head`` uint32[4096] its first chunk, ``cells`` uint32[cells, 64]
-and ``counts`` uint64[cells, 32] the same bytes, ``seen`` uint64[cells, 7] the part of each cell that was added
-(packets forward and back, words forward and back, time of the last trap, corrupted packets
-forward and back), ``watch`` uint8[chunks] 1 = the chunk was dirty at the last check; ``link_clocks``
-uint64[ports, 8] the links of paced programs, ``waited`` uint64[ports] the part of it that was added to their
-PortXmitWait; ``moved`` uint64[ports, 2] words received and sent there by verbs, and by IP over them;
-``is_ip`` uint8[65536] 1 = the process of this number moves IP (``softib-ipoib``)."""
+and ``counts`` uint64[cells, 32] the same bytes, ``seen`` uint64[cells, 7] the counts of each cell that were already
+added (packets forward and back, words forward and back, time of the last trap, corrupted packets forward and back),
+``watch`` uint8[chunks] 1 = the chunk was dirty at the last check; ``link_clocks`` uint64[ports, 8] the links of paced
+programs, ``waited`` uint64[ports] the part of it that was added to their PortXmitWait; ``moved`` uint64[ports, 2] words
+that verbs received and sent at each port, and the part of them that is IP; ``is_ip`` uint8[65536] 1 = the process of
+this number moves IP (``softib-ipoib``)."""
 
 
 LINK_CLOCK_SIZE = 128

@@ -30,8 +30,8 @@ def escaped(text: str) -> str:
 
 
 def port_guids(ports: ObservedPorts) -> list[str]:
-    """Return the GUID that treydock's exporter gives each port: the PortGUID, as ``ibnetdiscover --ports`` shows it.
-    All ports of a switch have the PortGUID of port 0. If the source has no PortGUID, it is the NodeGUID."""
+    """Return the GUID of each port in treydock's exporter: the PortGUID, as shown by ``ibnetdiscover --ports``. All
+    ports of a switch have the PortGUID of port 0. If the source has no PortGUID, return the NodeGUID."""
     stated = ports.text.get("port_guid")
     nodes = [f"{g:#018x}" for g in ports.node_guid.tolist()]
     return nodes if stated is None else [str(g) or n for g, n in zip(stated.tolist(), nodes, strict=True)]

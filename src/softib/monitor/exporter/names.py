@@ -1,7 +1,7 @@
 """Every metric of the exporter: name, kind, labels, meaning, and source. docs/metrics.md contains the same table.
 
-Names of port counters are treydock/infiniband_exporter's (``infiniband_switch_port_…``,
-``infiniband_hca_port_…``) or guilbaults/infiniband-exporter's; metrics of softib alone begin with ``softib_``.
+Names of port counters are those of treydock/infiniband_exporter (``infiniband_switch_port_…``,
+``infiniband_hca_port_…``) or of guilbaults/infiniband-exporter. Metrics that only softib has begin with ``softib_``.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Metric:
 
 @dataclass(frozen=True)
 class PortCounter:
-    """A PerfMgt counter: its field, its names in treydock's exporter, guilbaults' exporter ("":
-    none) and the specification, and the factor to the exported unit."""
+    """A PerfMgt counter: its field, its names in treydock's exporter, in guilbaults' exporter ("": none) and in the
+    specification, and the factor that converts it to the exported unit."""
 
     field: str
     treydock: str
@@ -113,8 +113,8 @@ PORT_COUNTERS = (
     PortCounter("port_vl_mapping_errors", "vl_mapping_errors", "", "PortVLMappingErrors"),
     PortCounter("port_looping_errors", "looping_errors", "", "PortLoopingErrors"),
 )
-"""Counters that the other exporters also have. Data is in bytes under the names of both exporters (guilbaults' own
-exporter counts words of four bytes)."""
+"""Counters that the other exporters also have. Data counters are in bytes under the names of both exporters, although
+guilbaults' exporter itself counts words of four bytes."""
 
 SOFTIB_COUNTERS = (
     (
@@ -287,7 +287,8 @@ STANDING = (
         "1 for each cable that was seen or is expected and is up at both ends, 0 for one that is down",
     ),
 )
-"""Metrics of every device, port and cable that was seen, also while it is down, until it is removed."""
+"""Metrics of every device, port and cable that was ever seen. They are exported until it is removed, also while it is
+down."""
 FINDING_LABELS = ("code", "severity", "guid", "port", "node", "peer_guid", "peer", "peer_port", "jobs")
 FINDINGS = (
     Metric(

@@ -1,5 +1,5 @@
-"""Error ratios of links, and the share of time that data waited, computed from increases of counters. The divisors are
-the bits that a link carried and the observed time, in units of PortXmitWait's ticks.
+"""Error ratios of links, and the share of time in which data waited, computed from increases of counters. The divisors
+are the bits that a link carried and the observed time, in units of PortXmitWait's ticks.
 
 A link that is up carries symbols all the time, so bits are lanes × signalling rate × seconds, independent of
 traffic. Sources: IBA 5.6 (symbols flow on an idle link), 16.1.3.2 (a tick is (n + 1) × 10
@@ -22,12 +22,12 @@ ERRORS = {"symbol": "symbol_error_counter", "effective": "port_fec_uncorrectable
 """Ratio → the counter whose increase is its numerator."""
 KINDS = ("symbol", "raw", "effective")
 STATED = ("symbol_ber", "pre_fec_ber", "effective_ber")
-"""Names of the levels that contain ratios stated in files, in the order of :data:`KINDS`."""
+"""Levels that contain the ratios stated in files, in the order of :data:`KINDS`."""
 
 
 def wait_ratio(one: Interval) -> np.ndarray:
-    """Return the share of the interval in which data waited (float64[n], at most 1; NaN if a tick,
-    the link or the increase is unknown)."""
+    """Return the share of the interval in which data waited (float64[n], at most 1; NaN if the duration of a tick, the
+    link's rate or the increase is unknown)."""
     name = "port_xmit_wait"
     if name not in one.increase or "lane_gbps" not in one.level or "tick_symbols" not in one.level:
         return np.full(len(one.guid), np.nan)
@@ -75,8 +75,8 @@ class ErrorRatios:
     kept for two halves of the window, and the older half is dropped as a whole. So the actual time is between half of
     the window and the whole window.
 
-    Errors before correction are frequent: a short time is sufficient for their ratio, and a long
-    time would hide an increase.
+    Errors before correction are frequent, so a short window is sufficient for their ratio, and a long one would hide an
+    increase.
     """
 
     def __init__(self, ports: int, window_s: float = 3600.0, raw_window_s: float = 300.0):
@@ -91,7 +91,7 @@ class ErrorRatios:
                 older, newer = newer, _Sums(len(one.guid))
                 self._halves[kind] = older, newer
             errors, readable = errors_of(one, kind)
-            if kind == "raw" and LEAST + SYMBOLS in one.level:  # the counter saturated: use only this interval
+            if kind == "raw" and LEAST + SYMBOLS in one.level:  # the counter saturated; use only this interval
                 full = ~np.isnan(one.level[LEAST + SYMBOLS])
                 for half in (older, newer):
                     half.clear(full)
@@ -140,9 +140,9 @@ class _Sums:
 
 
 def errors_of(one: Interval, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the errors of ``kind`` in the interval (float64[n]), and whether they are known (bool[n]). Corrected
-    symbols are taken from the histogram of codewords, whose bins have 64 bits; if there is none, from their counter; if
-    that is saturated, from its known minimum."""
+    """Return the errors of ``kind`` in the interval (float64[n]), and whether they are known (bool[n]). The number of
+    corrected symbols comes from the histogram of codewords, whose bins have 64 bits; without a histogram, from the
+    counter of corrected symbols; if that is saturated, from the known minimum of its increase."""
     name = ERRORS.get(kind, SYMBOLS)
     nothing = np.zeros(len(one.guid))
     errors = np.asarray(one.increase.get(name, nothing), np.float64)

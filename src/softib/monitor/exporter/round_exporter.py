@@ -1,7 +1,7 @@
 """Exporters of rounds: installed packages that forward the monitor's data to other systems (entry points of the group
 ``softib.exporters``).
 
-An entry point has the exporter's name, and its value is a subclass of :class:`RoundExporter`.
+The name of an entry point is that of the exporter, and its value is a subclass of :class:`RoundExporter`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OF_SOFTIB = ("history", "prometheus")
 
 
 class RoundExporter(ABC):
-    """Gets every round read by ``softib exporter SOURCE --to NAME=TARGET``.
+    """Receives every round that ``softib exporter SOURCE --to NAME=TARGET`` reads.
 
     ``target`` is the text after ``NAME=``, for example a file or an address. Raise
     :class:`~softib.errors.InputError` for a target that cannot be used.
@@ -37,9 +37,9 @@ class RoundExporter(ABC):
 
     @abstractmethod
     def export(self, ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
-        """Take one round. ``reading`` has the counter values and levels of ``ports``, and
-        ``interval`` the increase of each counter since the previous round (None in the first round). Both have one row
-        per row of ``ports``. The next round begins when this returns."""
+        """Export one round. ``reading`` has the counter values and levels of ``ports``, and ``interval`` the increase
+        of each counter since the previous round (None in the first round). Both have one row per row of ``ports``. The
+        next round begins when this returns."""
 
     def close(self) -> None:  # noqa: B027 (most exporters have nothing to close)
         """Close the exporter after the last round."""
@@ -47,8 +47,8 @@ class RoundExporter(ABC):
 
 @dataclass
 class RoundSink:
-    """One destination of every round. ``loss`` ends the error message with the effect of a failure on the user.
-    ``failing``: the last round failed."""
+    """One destination of every round. ``loss``: end of the error message, which states the effect of a failure on the
+    user. ``failing``: whether the last round failed."""
 
     take: Callable[[ObservedPorts, Reading, Interval | None], None]
     close: Callable[[], None]
@@ -72,8 +72,8 @@ def _check(name: str, value: Any) -> None:
 
 
 def open_exporters(source: str, to: Sequence[str]) -> list[RoundSink]:
-    """Open an exporter for each ``NAME=TARGET`` of ``to``. Raises :class:`InputError` for an unknown exporter, and if
-    one cannot be opened; then all are closed again."""
+    """Open an exporter for each ``NAME=TARGET`` of ``to``. Raises :class:`InputError` if an exporter is unknown or
+    cannot be opened; the others are then closed again."""
     sinks: list[RoundSink] = []
     try:
         for text in to:

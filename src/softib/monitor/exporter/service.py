@@ -35,15 +35,15 @@ STALE_ROUNDS = 3
 """Number of intervals without a round after which scrapes contain no ports."""
 LEAST_STALE_S = 10.0
 RAW_WINDOW_S, RAW_ROUNDS = 300.0, 24
-"""Window in seconds of the bit error ratio before correction, and the minimum number of rounds in it (on large fabrics,
-only two rounds in ten read its counters)."""
+"""Window in seconds for the bit error ratio before correction, and the minimum number of rounds in this window (on
+large fabrics, only two rounds in ten read the counters of a port)."""
 FALLS = "link_downed_counter"
 TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ExporterService:
-    """Reads ``opened`` every ``every_s`` seconds and serves ``/metrics`` at ``address``:``port``
-    (0: a free port, which is then in :attr:`port`).
+    """Reads a round from ``opened`` every ``every_s`` seconds, and serves ``/metrics`` at ``address``:``port`` (0: a
+    free port, whose number is then in :attr:`port`).
 
     Raises :class:`MissingLibrary` without prometheus-client, :class:`InputError` for a port in use.
     """
@@ -98,7 +98,7 @@ class ExporterService:
         self.port = int(self._server.server_address[1])
         self._threads: list[threading.Thread] = []
 
-    # -- life --
+    # -- start and end --
 
     def start(self) -> None:
         """Read the first round; then read further rounds and serve scrapes in threads."""
@@ -147,7 +147,7 @@ class ExporterService:
                     return
                 if not blind:
                     self.notice(f"{error}; softib_up is 0 until rounds can be read again")
-                blind = True  # temporary: the reader's link is down, or no device answers
+                blind = True  # temporary failure: the reader's link is down, or no device answers
                 continue
             blind = False
             took = self.watch.round.duration_s if self.watch.round is not None else 0.0
@@ -156,7 +156,7 @@ class ExporterService:
                 self.notice(f"a round takes {took:.1f} s, longer than --every {self.every_s:g}; use a larger --every")
 
     def step(self) -> None:
-        """Read one round, and make its text."""
+        """Read one round, and write the text of its metrics."""
         one = self.watch.step()
         present = set(one.targets.device_guid.tolist())
         if len(present) - len(one.silent) <= 1 and len(present | {guid for guid, _ in self.seen.ports}) > 1:
@@ -192,7 +192,7 @@ class ExporterService:
             self._hand_over(sink, one.targets.ports, one.reading)
 
     def _exported(self, reading: Reading) -> Reading:
-        """Return ``reading`` without the far ends of a shard's cables, which are read only for the rules."""
+        """Return ``reading`` without the far ends of a shard's cables; they are read only for the rules."""
         shard = self.watch.opened.shard
         if shard is None:
             return reading
@@ -218,8 +218,7 @@ class ExporterService:
         self.findings.jobs = JobsCrossing(file, self._tables, self.notice)
 
     def history_sink(self, history: History) -> RoundSink:
-        """Return the entry of ``history`` among :attr:`sinks`: it stores intervals, and the manager's state in each
-        round."""
+        """Return the sink that stores the intervals, and the manager's state in each round, in ``history``."""
 
         def take(ports: ObservedPorts, reading: Reading, interval: Interval | None) -> None:
             if interval is not None:
@@ -232,7 +231,7 @@ class ExporterService:
     # -- scrapes --
 
     def fresh(self) -> bool:
-        """Return whether the last round is recent enough to be shown. Rounds take longer on a busy
+        """Return whether the last round is recent enough to be shown. The limit allows for slower rounds on a busy
         machine."""
         took = self.watch.round.duration_s if self.watch.round is not None else 0.0
         return time.monotonic() - self._last_s <= max(LEAST_STALE_S, STALE_ROUNDS * (self.every_s + took))
@@ -293,6 +292,6 @@ def _handler(service: ExporterService) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(piece)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Log nothing: a scrape is not logged."""
+            """Do nothing, because scrapes are not logged."""
 
     return Handler

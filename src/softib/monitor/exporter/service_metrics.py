@@ -1,5 +1,5 @@
-"""Metrics of the rounds, the subnet manager and the exporter's own process, with prometheus-client;
-and metrics of all devices, ports and cables that were seen, even if they no longer answer."""
+"""Metrics of the rounds, of the subnet manager and of the exporter's process (with prometheus-client), and metrics of
+all devices, ports and cables that were seen, even if they no longer answer."""
 
 from __future__ import annotations
 

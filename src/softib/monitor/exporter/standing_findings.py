@@ -1,5 +1,5 @@
-"""Findings of the rules over the last twenty minutes, as metrics: each finding that a down device or cable does not
-explain, with its start and its number of recurrences."""
+"""Metrics about the findings of the rules over the last twenty minutes, each with its start and its number of
+recurrences. Findings that a down device or cable explains are left out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHARE = 0.1
 DOWN_S = 60.0
 """Time for which a link must be down to explain other findings about its cable."""
 SETTLES_S = 120.0
-"""Time after a repair for which new counts are attributed to the fault, or to the repair itself."""
+"""Time after a repair during which new counts are attributed to the old fault or to the repair itself."""
 WAIT = "port_xmit_wait"
 Tables = Callable[[ObservedPorts], ForwardingTables | None]
 Row = tuple[str, tuple[str, ...], list[str]]
@@ -36,7 +36,7 @@ Row = tuple[str, tuple[str, ...], list[str]]
 
 class StandingFindings:
     """Current findings of an exporter. ``memory``: file of its observations (None: none);
-    ``tables`` reads the forwarding tables, which the rules need only if ports wait."""
+    ``tables`` reads the forwarding tables, which the rules need only if data waits at ports."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class StandingFindings:
     ):
         self.ledger = Ledger(None if memory is None else ledger_of(memory), keep_s, notice)
         self.judged_s = 0.0
-        """Time of the last judgement, in seconds since 1970; 0: none yet."""
+        """Time at which the rules were last applied, in seconds since 1970; 0: not yet."""
         self._window = JudgedWindow()
         self._tables = tables
         self.jobs: JobsCrossing | None = None
@@ -81,13 +81,13 @@ class StandingFindings:
             self.jobs.follow(seen.ports)
         if (
             seen_ports.shard is not None
-        ):  # the cause of a wait may be in another shard, so waiting ports are not examined within one shard
+        ):  # the cause of waiting may be in another shard, so a single shard does not examine waiting ports
             seen = replace(seen, increase=_without_waits(seen.increase), known=_without_waits(seen.known))
         return judge(seen, self._tables(seen.ports) if _waits(seen) else None, None, self.jobs)
 
     def _over(self, f: Finding, seen: SeenPorts, now_s: float) -> bool:
-        """Return whether the finding is not shown: it has no location, all its locations are down, its other end does
-        not answer, or it has been repaired since."""
+        """Return whether the finding is hidden: it has no location, all its locations are down, its other end does not
+        answer, or it was repaired after its counts."""
         if not f.where and f.severity < Severity.WARNING:
             return True
         fault = self.ledger.faults.get(_key(f))
@@ -136,9 +136,9 @@ class StandingFindings:
 
 
 def _of_shard(f: Finding, seen: SeenPorts) -> bool:
-    """Return whether the finding belongs to this shard. A finding about a cable belongs to the end that names it,
-    so that only one of the two shards that read its ends reports it. Any other finding belongs to the first of its
-    devices."""
+    """Return whether the finding belongs to this shard. A finding about a cable belongs to the shard of the end after
+    which the cable is named, so that only one of the two shards that read the ends reports it. Any other finding
+    belongs to the shard of its first device."""
     if seen.shard is None:
         return True
     guid = min((p.guid for p in f.where), default=None)

@@ -1,4 +1,5 @@
-"""The text of a scrape: one round as lines of Prometheus' text format (version 0.0.4), directly from columns."""
+"""The text of a scrape: one round as lines of Prometheus' text format (version 0.0.4), written directly from
+columns."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ _PIECES = tuple(
 
 
 class PortText:
-    """Text of the ports ``ports`` under the names of ``scheme``. Raises :class:`UnknownName` for
+    """The text of the metrics of ``ports``, with the metric names of ``scheme``. Raises :class:`UnknownName` for
     another scheme."""
 
     def __init__(self, ports: ObservedPorts, scheme: str = "treydock"):

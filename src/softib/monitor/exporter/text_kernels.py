@@ -104,7 +104,7 @@ def write_gauges(out, at, name, labels, offsets, rows, values):
 
 @inner
 def put_text(out, at, text):
-    """Write ``text`` at ``out[at]``. Return its end."""
+    """Write ``text`` at ``out[at]``. Return the end of the text."""
     for i in range(len(text)):
         out[at + i] = text[i]
     return at + len(text)
@@ -112,8 +112,8 @@ def put_text(out, at, text):
 
 @kernel(_nrt=False)
 def write_histograms(out, at, name, labels, offsets, rows, bins, last, pieces):
-    """Write a Prometheus histogram for each of ``rows``: cumulated ``bins`` (uint64[n, b]) up to
-    bin ``last[r]``, +Inf, sum of bin numbers, count; returns the end.
+    """Write a Prometheus histogram for each of ``rows``: cumulative counts of ``bins`` (uint64[n, b]) up to bin
+    ``last[r]``, +Inf, the sum of bin numbers, and the count. Return the end of the text.
 
     ``pieces``: ``_bucket``, ``_sum``, ``_count``, ``,le="``, ``"}``, ``+Inf`` as uint8 arrays.
     """

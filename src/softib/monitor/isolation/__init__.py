@@ -1,1 +1,2 @@
-"""Isolation of cables on a live subnet: ports are disabled and enabled by MADs, checked afterwards, and recorded."""
+"""Isolation of cables on a live subnet. Ports are disabled and enabled with MADs; each change is checked and
+recorded."""

@@ -40,7 +40,7 @@ class Means(Protocol):
         """Disable a cable. Return the disabled end and an empty text, or None and the reason for the failure."""
 
     def enable(self, end: End) -> str:
-        """Enable a port. Returns the reason for a failure, or an empty text."""
+        """Enable a port. Return the reason for a failure, or an empty text."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ class UfmList:
         return cls(wire, url, text)
 
     def disable(self, ends: Sequence[End]) -> tuple[End | None, str]:
-        """Add the cable's first port of a switch to the list, and wait until an end of the cable is disabled."""
+        """Add the first end of the cable that is a switch port to the list, and wait until an end of the cable is
+        disabled."""
         before = ports.link_states(self.wire, ends)
         if not before:
             return None, "neither end is a switch port that answers"
@@ -116,7 +117,7 @@ class UfmList:
             time.sleep(LOOKS_S)
 
     def _put(self, end: End, change: dict[str, str]) -> str:
-        """Send one change of the list. Returns the reason for a failure, or an empty text."""
+        """Send one change of the list to UFM. Return the reason for a failure, or an empty text."""
         body = json.dumps({"ports": [f"{end[0]:016x}_{end[1]}"], **change}).encode()
         by_name = ":" in self.credentials
         prefix = "/ufmRest" if by_name else "/ufmRestV3"
@@ -156,7 +157,7 @@ def _parts(url: str) -> tuple[str, str, int | None] | None:
 
 
 def _reason(text: str) -> str:
-    """Return the message in the body of an error."""
+    """Return the message in the body of an HTTP error."""
     try:
         document = load_json(text.encode())
     except ValueError:

@@ -1,5 +1,4 @@
-"""Disable and enable switch ports with Set(PortInfo), like ibportstate, and check the manager's
-reaction."""
+"""Disables and enables switch ports with Set(PortInfo), like ibportstate, and checks the manager's reaction."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ __all__ = ["cut_off", "disable", "enable", "joins_parts", "link_states", "lost_p
 
 LOOKS_S = 1.0
 COMES_UP_S = 5
-"""Seconds until devices behind enabled ports must have appeared."""
+"""Time in seconds within which devices behind enabled ports must appear."""
 
 
 def _quiet(what: str, nodes: int, mads: int) -> None:
@@ -84,8 +83,8 @@ def switched(
     (POLLING). Returns the switched end of each and an empty text, or None and the reason. ``away``: NodeGUIDs of
     unreachable devices. Their cables are disabled at the other end, where they can be enabled again.
 
-    The subnet is read again after the Sets, because their answers, and paths to other ports, may
-    have led through a port that is disabled now.
+    The subnet is read again after the Sets, because the answers, and the paths to other ports, may have crossed a port
+    that is now disabled.
     """
     out: list[tuple[End | None, str]] = [(None, "neither end is a switch port that answers")] * len(cables)
     disables, tried, confirmed = phys == PhysState.DISABLED, set[int](), set[int]()
@@ -120,8 +119,8 @@ def switched(
 
 
 def cut_off(wire: MadWire, cables: Iterable[Sequence[End]]) -> str:
-    """Return the reason why these cables must stay in use, or an empty text: without them, the port
-    of this host or of the subnet manager would not be in the largest part of the subnet."""
+    """Return the reason why these cables must stay in use (without them, the port of this host or of the subnet manager
+    would not be in the largest part of the subnet), or an empty text."""
     db = _reader(wire).subnet.db
     end_ports = db.end_ports()
     masters = end_ports[
@@ -161,7 +160,7 @@ def disable(wire: MadWire, ends: Sequence[End]) -> tuple[End | None, str]:
 
 
 def enable(wire: MadWire, end: End) -> str:
-    """Enable a port. Returns the reason for a failure, or an empty text."""
+    """Enable a port. Return the reason for a failure, or an empty text."""
     return switched(wire, [[end]], PhysState.POLLING)[0][1]
 
 
@@ -178,8 +177,8 @@ def link_states(wire: MadWire, ends: Iterable[End]) -> dict[End, tuple[PortState
 
 
 def joins_parts(fabric: Fabric, ends: Iterable[Sequence[End]]) -> bool:
-    """Return whether these cables are the only connection between parts of the fabric. A node that cannot be reached
-    otherwise is such a part."""
+    """Return whether these cables are the only connection between parts of the fabric. A single node that cannot be
+    reached otherwise also counts as a part."""
     cables = fabric.cable_port[(fabric.cable_port >= 0).all(axis=1)]
     part = components(fabric.sizes.nodes, fabric.port_node[cables[:, 0]], fabric.port_node[cables[:, 1]])
     rows = {int(g): i for i, g in enumerate(fabric.node_guid.tolist())}
@@ -194,9 +193,9 @@ def lost_pairs(result: ReadResult) -> int:
 
 
 def rerouted(wire: MadWire, source: str, end: End, lost: int, patience_s: float) -> str:
-    """Wait until the manager has changed the routes around a disabled port. Returns the error after
-    ``patience_s``, or an empty text if the port is Disabled, no forwarding table uses it, and at
-    most ``lost`` pairs have no path."""
+    """Wait until the manager has changed the routes around a disabled port. Return an empty text as soon as the port is
+    Disabled, no forwarding table uses it, and at most ``lost`` pairs have no path; return the error if this takes
+    longer than ``patience_s``."""
     until = time.monotonic() + patience_s
     while True:
         try:

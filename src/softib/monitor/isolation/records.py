@@ -1,5 +1,5 @@
-"""Cables that softib isolated on one subnet: when, why, and when each was released. One file next to the exporter's
-memory of ports."""
+"""Records of the cables that softib isolated on one subnet: when and why each was isolated, and when it was released.
+They are stored in one file next to the exporter's memory of ports."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class Records:
 
     @property
     def standing(self) -> list[Isolated]:
-        """Cables that are isolated."""
+        """The isolations that have not ended."""
         return [r for r in self.every if r.stands]
 
     def times(self, ends: tuple[End, ...], now_s: float) -> int:
-        """Return the isolations of a cable in the last thirty days."""
+        """Return the number of isolations of a cable in the last thirty days."""
         return sum(set(r.ends) == set(ends) and r.begun > now_s - MONTH_S for r in self.every)
 
     def released_s(self, ends: tuple[End, ...]) -> float:
@@ -72,7 +72,7 @@ class Records:
         self._write([*self.every, one])
 
     def release(self, one: Isolated, now_s: float, why: str) -> Isolated:
-        """Store that a cable was released."""
+        """Store the release of a cable, and return the new record."""
         ended = replace(one, ended=now_s, why=why)
         self._write([ended if r is one else r for r in self.every])
         return ended

@@ -19,8 +19,8 @@ _NAMED = "shard {}-of-{} {}"
 
 @dataclass(frozen=True)
 class Shard:
-    """Part ``number`` (from 1) of the ``of`` parts of the subnet of ``source``, for an :class:`Exporter`. Its NodeGUID
-    alone determines to which part a device belongs."""
+    """Part ``number`` (from 1) of the ``of`` parts of the subnet of ``source``, for an :class:`Exporter`. A device's
+    NodeGUID alone determines the part to which the device belongs."""
 
     source: str
     number: int
@@ -39,8 +39,8 @@ class Shard:
         return f"{self.number}/{self.of}"
 
     def holds(self, guids: np.ndarray) -> np.ndarray:
-        """Return whether each NodeGUID belongs to this part: (bool[n]): the finalizer of splitmix64 also distributes
-        GUIDs evenly that are numbered in steps."""
+        """Return whether each NodeGUID belongs to this part (bool[n]). The finalizer of splitmix64 distributes GUIDs
+        evenly even if they are numbered in steps."""
         x = np.asarray(guids, np.uint64)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)

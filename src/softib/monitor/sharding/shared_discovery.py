@@ -45,7 +45,7 @@ def latest_discovery(wire: MadWire, config: SmConfig, file: Path | None, since_s
 
 
 def _store(file: Path, discovery: Discovered) -> None:
-    """Write the discovery; if that fails, each shard runs its own discovery."""
+    """Write the discovery to the file. If this fails, each shard runs a discovery of its own."""
     columns = {
         **discovery.db.columns(),
         "began_s": np.array(discovery.began_s),

@@ -1,10 +1,10 @@
-/* The Internet checksum (RFC 1071). Sums are over 16-bit words in memory order, so they are stored
- * without a swap. */
+/* The Internet checksum (RFC 1071). Sums are over 16-bit words in memory order, so results are
+ * stored without a byte swap. */
 #include "ipoib.h"
 
 #include <string.h>
 
-/* Adds `length` bytes to `sum`. */
+/* Return `sum` plus the 16-bit words of `length` bytes. */
 uint32_t sum16(const uint8_t *p, size_t length, uint32_t sum)
 {
     unsigned __int128 a = sum, b = 0;

@@ -51,7 +51,7 @@ unsigned clients_poll(struct pollfd *fds)
     return count + 1;
 }
 
-/* Fill in `ready` with the present interfaces. Return their number. */
+/* Fill in `ready` with the current interfaces. Return their number. */
 static unsigned describe(void)
 {
     unsigned n = interfaces ? *interface_count : 0;

@@ -110,7 +110,8 @@ static void drop_queue_pair(struct connection *c)
         }
 }
 
-/* The connection has ended, or could not be made. The first packet after `retry_ms` sets up another connection. */
+/* Handle a connection that has ended, or could not be established. The first packet after `retry_ms` sets up another
+ * connection. */
 void connection_end(struct connection *c, uint64_t retry_ms)
 {
     if (c->state == CONNECTION_IDLE)

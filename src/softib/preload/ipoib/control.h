@@ -47,7 +47,7 @@ struct softib_ipoib_totals {
     uint64_t got;
     uint64_t segmented;     /* packets of the kernel that were segmented */
     uint64_t coalesced;     /* packets for the kernel that were coalesced */
-    uint64_t messages_sent; /* those of `sent` that went over RC connections */
+    uint64_t messages_sent; /* the part of `sent` that was sent over RC connections */
     uint64_t messages_got;
 };
 
@@ -67,7 +67,8 @@ struct softib_ipoib_datagram {
     uint8_t outbound;
     uint8_t source_gid[16];
     uint8_t destination_gid[16];
-    uint32_t path_mtu;      /* 0: a UD datagram; else an RC message in packets of this size, from `psn` on */
+    uint32_t path_mtu;      /* 0: a UD datagram; otherwise an RC message in packets of this size, the first with PSN
+                             * `psn` */
 };
 
 #endif

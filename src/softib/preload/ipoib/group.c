@@ -10,7 +10,7 @@
 
 #define RETRY_MS 1000
 #define MULTICAST_QP 0xffffff
-#define JOIN_MS 5000  /* time after which an answer counts as lost */
+#define JOIN_MS 5000  /* time after which a missing answer counts as lost */
 
 static const uint8_t all_routers_reports[4] = { 224, 0, 0, 22 };
 
@@ -79,7 +79,7 @@ static void failed(struct group *g)
     waiting_drop(&g->waiting);
 }
 
-/* Set the membership from the MCMemberRecord in the answer (NULL: rejected, with `status`). */
+/* Handle the answer to a join: set the membership from its MCMemberRecord (NULL: rejected with `status`). */
 void group_answer(struct interface *i, struct group *g, const uint8_t *record, unsigned status)
 {
     struct ibv_ah_attr attr = { .port_num = (uint8_t)i->portnum, .is_global = 1 };

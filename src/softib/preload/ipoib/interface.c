@@ -32,7 +32,7 @@ static struct ibv_context *open_named(const char *name)
     return context;
 }
 
-/* Read LID, SM LID, GID and the size of the P_Key table. Returns nonzero if the port is active. */
+/* Read LID, SM LID, GID and the size of the P_Key table. Return nonzero if the port is active. */
 static int read_port(struct interface *i)
 {
     struct ibv_port_attr port;
@@ -58,8 +58,8 @@ static void join(struct interface *i)
     i->broadcast = group_of(i, mgid, 1);
 }
 
-/* Allocate the memory of the queues, in one registration. Pages are used as packets arrive. Returns 0, or -1 with
- * errno. */
+/* Allocate the memory of the queues, in one registration. Pages are used as packets arrive. Return 0, or -1 with errno.
+ * */
 static int allocate(struct interface *i)
 {
     unsigned buffers = BUFFERS + (i->connected ? CONNECTED_SENDS : 0);
@@ -82,8 +82,8 @@ static int allocate(struct interface *i)
     return i->mr ? 0 : -1;
 }
 
-/* Open the device, create the TAP and join the broadcast group; the answer to the join starts the rest. Returns 0, or
- * -1 and sets `problem`; `tap` is -1 if it cannot be used. */
+/* Open the device, create the TAP and join the broadcast group; the answer to the join starts the rest. Return 0, or -1
+ * and set `problem`; `tap` is -1 if it cannot be used. */
 int interface_open(struct interface *i)
 {
     int sends = SENDS + (i->connected ? CONNECTED_SENDS : 0), receives = RECEIVES + (i->connected ? CONNECTED_RECEIVES : 0), active;
@@ -196,8 +196,8 @@ int interface_renew(struct interface *i)
     return 0;
 }
 
-/* Called when the port has left the interface's partition, or has the P_Key at another index. The interface has no
- * carrier until the broadcast group is joined again. The queue pair keeps its number. */
+/* Called when the port has left the interface's partition, or the P_Key has moved to another index. The interface has
+ * no carrier until it has joined the broadcast group again. The queue pair keeps its number. */
 static void interface_stop(struct interface *i)
 {
     struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
@@ -243,7 +243,7 @@ static void changed(struct interface *i)
     }
 }
 
-/* Handle all pending asynchronous events. Returns whether the P_Key table changed. */
+/* Handle all pending asynchronous events. Return whether the P_Key table changed. */
 int interface_events(struct interface *i)
 {
     struct ibv_async_event event;

@@ -28,7 +28,7 @@
 #define RECEIVES 2048
 #define SLOT (GRH_OCTETS + MOST_MTU + 24)
 #define BATCH 64
-#define QUEUED 8                 /* packets that wait for the path of their neighbour or group */
+#define QUEUED 8                 /* maximum number of packets that wait for the path of a neighbour or group */
 #define MOST_NEIGHBOURS 65536
 #define MOST_GROUPS 1024
 #define HAS_RC 0x80              /* flag of a hardware address: the interface accepts RC connections (RFC 4755, 3.1) */
@@ -99,12 +99,12 @@ struct group {
     enum group_state state;
     int full;                        /* full member: receives; otherwise send only */
     int attached;
-    uint8_t mtu, rate;               /* the codes of the MCMemberRecord */
+    uint8_t mtu, rate;               /* as encoded in the MCMemberRecord */
     uint64_t retry_ms;
     struct waiting waiting;
 };
 
-/* Whether the port has the P_Key of an interface; MOVED: at another index, or with another membership. */
+/* Whether the port has the P_Key of an interface. MOVED: the index or the membership has changed. */
 enum partition { PARTITION_NONE, PARTITION_SAME, PARTITION_MOVED };
 
 struct interface {
@@ -134,8 +134,8 @@ struct interface {
     struct neighbour **by_mac, **by_qpn;
     unsigned neighbours;
     struct group *groups, *broadcast;
-    /* Connected mode. Position n of the send queue uses buffer place[n % BUFFERS]. A message of a connection keeps
-     * its buffer, and a spare buffer takes the position. */
+    /* Connected mode. Position n of the send queue uses buffer place[n % BUFFERS]. A message over a connection keeps
+     * its buffer, and a spare buffer takes its place in the send queue. */
     uint32_t listener;               /* number of rdma_cm + 1; 0: none */
     struct ibv_srq *srq;
     uint8_t *connected_receives, *connected_headers;

@@ -1,7 +1,7 @@
 /*
  * softib-ipoib LISTEN NETNS USERNS SOCKET4 SOCKET6 NETLINK TAP,… CONNECTED DEVICE,PORT,ROW …: descriptors created by
- * softib.ulp.ipoib, the mode (1: connected), and one argument per port. It exits when no program uses the node's network
- * any more, or when the fabric is down.
+ * softib.ulp.ipoib, the mode (1: connected), and one argument per port. It exits when no program uses the node's
+ * network, or when the fabric is down.
  */
 #include "ipoib.h"
 
@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EACH 4         /* descriptors of an interface: TAP, completions, MADs, events */
+#define EACH 4         /* number of descriptors per interface: TAP, completions, MADs, events */
 #define MOST_FDS (1026 + IPOIB_INTERFACES * EACH)
-#define READY_MS 15000 /* an interface without an answer from the SA after this time has no group */
+#define READY_MS 15000 /* an interface to which the SA has not replied by this time has no group */
 #define TICK_MS 1000
 #define IDLE_TICKS 2
 #define FIRST 9        /* index of the first DEVICE,PORT,ROW argument */

@@ -2,7 +2,7 @@
  * The other interfaces of the partition. They are looked up by their six-byte addresses on this node's TAP, or by the
  * source queue pairs of their datagrams. The six-byte address is 02 and the low five bytes of the port's GUID, as on
  * the neighbour's TAP; if two GUIDs have the same low bytes, the address of the second begins with 06, and so on. The
- * path is queried from the subnet administrator when the first packet is sent to it.
+ * subnet administrator is asked for the path when the first packet is sent to the neighbour.
  */
 #include "ipoib.h"
 
@@ -13,7 +13,7 @@
 #define LOCAL 0x02
 #define NEXT_LOCAL 4
 #define REPEAT_MS 1000
-#define ATTEMPTS 3 /* the device also repeats each query */
+#define ATTEMPTS 3 /* attempts at a path query; the device also repeats each query */
 
 static unsigned chain_of_mac(const uint8_t *mac)
 {

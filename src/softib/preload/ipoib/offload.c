@@ -56,7 +56,7 @@ static void set_length(uint8_t *p, unsigned at, size_t length)
     memcpy(p + 10, &sum, 2);
 }
 
-/* Complete the checksum that the kernel left to the device. `frame` begins with the TAP's header. 0: the frame is
+/* Compute the checksum that the kernel left to the device. `frame` begins with the TAP's header. 0: the frame is
  * invalid. */
 int checksum_complete(uint8_t *frame, size_t length)
 {
@@ -74,7 +74,7 @@ int checksum_complete(uint8_t *frame, size_t length)
     return 1;
 }
 
-/* Return the length of the longest IP packet that a frame of the TAP becomes. */
+/* Return the length of the longest IP packet into which a frame of the TAP is split. */
 size_t longest_packet(const uint8_t *frame, size_t length)
 {
     const struct virtio_net_hdr *v = (const struct virtio_net_hdr *)frame;

@@ -19,7 +19,7 @@
 #define BACKLOG 1024
 #define PRIVATE_DATA 8              /* the UD queue pair, and the receive MTU with the encapsulation (RFC 4755, 6) */
 
-/* All fields except qp_state. Declared in libibverbs' marshall.h, which some packages lack. */
+/* Copies all fields except qp_state. Declared in libibverbs' marshall.h, which some packages lack. */
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *to, struct ib_uverbs_qp_attr *from);
 
 int cm_fd = -1;

@@ -1,4 +1,4 @@
-/* From the fabric to the TAP. The Ethernet header for the kernel is written over the GRH and the encapsulation. */
+/* Packets from the fabric to the TAP. The Ethernet header for the kernel overwrites the GRH and the encapsulation. */
 #include "ipoib.h"
 
 #include <linux/ethtool.h>
@@ -127,7 +127,7 @@ static void message_in(struct interface *i, struct coalescing *c, const struct i
     connected_repost(i, (unsigned)wc->wr_id);
 }
 
-/* Pass the packets that have arrived to the kernel, at most a batch. Returns the number of datagrams. */
+/* Pass the packets that have arrived to the kernel, at most one batch. Return the number of datagrams. */
 int receive(struct interface *i)
 {
     struct ibv_wc wc[BATCH];

@@ -26,7 +26,7 @@
 #define GSI_QKEY 0x80010000u
 #define TIMEOUT_MS 1000
 #define RETRIES 3
-#define QUESTIONS 4096       /* outstanding queries; older ones are forgotten */
+#define QUESTIONS 4096       /* maximum number of outstanding queries; older ones are dropped */
 #define FULL_MEMBER 1
 #define SEND_ONLY 4
 
@@ -77,7 +77,7 @@ static int is_device_of(const struct interface *i, unsigned number)
     return !strcmp(device, i->device) && (unsigned)atoi(port) == i->portnum;
 }
 
-/* Opens the port's umad device. 0, or -1 with errno. */
+/* Open the port's umad device. Return 0, or -1 with errno. */
 int sa_open(struct interface *i)
 {
     struct ib_user_mad_reg_req request = { .qpn = 1, .mgmt_class = SA_CLASS, .mgmt_class_version = SA_VERSION };

@@ -1,6 +1,6 @@
 /*
- * Packets that are longer than the neighbour's MTU, on an interface in connected mode: an ICMP message in the name of
- * the destination tells the kernel the MTU (RFC 792 with RFC 1191, RFC 4443; RFC 4755, 7.2).
+ * Packets that are longer than the neighbour's MTU, on an interface in connected mode: an ICMP message with the
+ * destination as its source reports the MTU to the kernel (RFC 792 with RFC 1191, RFC 4443; RFC 4755, 7.2).
  */
 #include "ipoib.h"
 

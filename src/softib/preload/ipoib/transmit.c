@@ -1,5 +1,5 @@
-/* From the TAP to the fabric. A packet is read directly into its send buffer; its encapsulation overwrites the end
- * of its Ethernet header. */
+/* Packets from the TAP to the fabric. A packet is read directly into its send buffer; its encapsulation overwrites the
+ * end of its Ethernet header. */
 #include "ipoib.h"
 
 #include <errno.h>
@@ -140,7 +140,7 @@ static void to_group(struct interface *i, unsigned type, uint8_t *packet, uint32
         group_send(i, g, packet, length);
 }
 
-/* The slow path: rare packets, and packets that carry a hardware address. `packet` has room for an encapsulation in
+/* Slow path for rare packets, and for packets that carry a hardware address. `packet` has room for an encapsulation in
  * front. */
 static void slowly(struct interface *i, const uint8_t *destination, unsigned type, const uint8_t *packet, size_t length)
 {

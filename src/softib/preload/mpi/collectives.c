@@ -30,8 +30,7 @@ struct wanted {
     void *found;
 };
 
-/* Python loads its extensions, and the MPI library with them, in a scope which RTLD_NEXT does not
- * search. */
+/* RTLD_NEXT does not search the scope into which Python loads its extensions and the MPI library. */
 static int look_into(struct dl_phdr_info *object, size_t size, void *data)
 {
     struct wanted *w = data;

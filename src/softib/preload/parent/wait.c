@@ -88,7 +88,7 @@ static void reap_others(void)
     } while (waitpid(ended.si_pid, NULL, 0) > 0);
 }
 
-/* Return when the child ends. Print one line if the network ends first; end the child after its fabric. */
+/* Wait for the child to end. Print one line if the network ends first; end the child if its fabric ends. */
 static void watch(int network)
 {
     int program = (int)syscall(SYS_pidfd_open, child, 0);
@@ -116,7 +116,7 @@ static void watch(int network)
         close(program);
 }
 
-/* Processes that left the program, and have not ended. */
+/* Processes that left the program and still run. */
 struct others {
     pid_t pids[MOST];
     struct pollfd fds[MOST];
@@ -186,7 +186,7 @@ static void look(struct others *others)
     others->count = kept;
 }
 
-/* Stay in the background while processes that left the program run, and end them after their fabric. */
+/* Stay in the background while processes that left the program run; end them if their fabric ends. */
 static void guard(void)
 {
     struct others others = { .count = 0 };

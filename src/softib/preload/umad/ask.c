@@ -9,7 +9,7 @@
 #include <sys/un.h>
 
 #define ERRNO_MAX 4095 /* the kernel's MAX_ERRNO */
-#define PATIENCE_S 30 /* a daemon that computes routes answers only when it is done */
+#define PATIENCE_S 30 /* while the daemon computes routes, it does not answer */
 
 static char folder[PATH_ROOM], view[64];
 static struct sockaddr_un daemon_address;

@@ -1,4 +1,4 @@
-/* Calls that open something by its path. */
+/* Interposed calls that open a file by its path. */
 #include "internal.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Calls that use a path without opening a file: only the path is replaced. */
+/* Interposed calls that use a path without opening a file: only the path is replaced. */
 #include "internal.h"
 
 #include <fcntl.h>

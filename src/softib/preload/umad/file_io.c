@@ -78,7 +78,7 @@ static ssize_t take(struct file *file, int fd, uint8_t *to, size_t count)
     if ((error = message_receive(fd, &m, &size, &payload, roomy ? 0 : MSG_PEEK))) {
         if (error != -EIO || count < file->head + MAD_HEAD || !unanswered_next(file, &m))
             return error;
-        show(file, &m, MAD_HEAD, to); /* the daemon is down: first end all waits for it */
+        show(file, &m, MAD_HEAD, to); /* the daemon is down: first return all unanswered requests */
         return (ssize_t)(file->head + MAD_HEAD);
     }
     size_t length = octets_of(&m);

@@ -84,11 +84,12 @@ const char *view_folder(void); /* NULL: this program uses no fabric, and nothing
 int ask(struct softib_umad_ask *question, struct softib_umad_reply *reply, bool keep);
 
 /* paths.c */
-/* Return the target of `path`: itself, or the corresponding path below the view's directory, written to `room`. */
+/* Return the path to use for `path`: `path` itself, or the corresponding path below the view's directory, written to
+ * `room`. */
 const char *mapped(const char *path, char room[PATH_ROOM]);
 /* The reverse of mapped(), in place: a `path` below the view's directory becomes the fabric's path. */
 char *unmapped(char *path);
-/* Like mapped(); the file is updated before it is opened. */
+/* Like mapped(), for opening: also bring the file up to date. */
 const char *mapped_fresh(int folder, const char *path, char room[PATH_ROOM]);
 /* Return whether the path is a sysfs file of the fabric. Programs cannot write these files, */
 bool is_attribute(const char *path);

@@ -33,7 +33,7 @@ int message_receive(int fd, struct message *m, size_t *size, int *payload, int f
         return 0;
     if (*payload >= 0)
         real()->close(*payload);
-    return -EIO; /* the daemon has ended (as if the device was removed), or it is not softib's daemon */
+    return -EIO; /* the daemon has ended (as if the device had been removed), or the peer is not softib's daemon */
 }
 
 /* The kernel's driver accepts every write immediately. So if the socket is full, wait, even if the program opened the

@@ -1,7 +1,7 @@
 /*
  * RDMA netlink (NETLINK_RDMA, linux/rdma_netlink.h), for kernels without RDMA. The program gets a socket of the family
- * NETLINK_USERSOCK, so bind, getsockname, poll, options and receiving are the kernel's. A request is answered while it is
- * sent; the answer comes from another socket of that family.
+ * NETLINK_USERSOCK, so the kernel implements bind, getsockname, poll, options and receiving. A request is answered
+ * while it is sent; the answer comes from another socket of that family.
  */
 #include "netlink.h"
 

@@ -11,7 +11,7 @@
 
 #include <linux/netlink.h>
 
-#define NETLINK_REQUEST 4096 /* longest request in bytes */
+#define NETLINK_REQUEST 4096 /* maximum length of a request in bytes */
 
 /* The answer to one request, and the sockets that send and receive it. */
 struct netlink_answer {

@@ -87,7 +87,7 @@ const char *mapped(const char *path, char room[PATH_ROOM])
     if (below(path, "/sys/class/infiniband_verbs"))
         report_missing_verbs();
     if ((size_t)snprintf(room, PATH_ROOM, "%s%s", folder, path) >= PATH_ROOM)
-        return path; /* the caller gets its ENAMETOOLONG or ENOENT from the kernel */
+        return path; /* the kernel reports ENAMETOOLONG or ENOENT to the caller */
     return room;
 }
 
@@ -100,7 +100,7 @@ char *unmapped(char *path)
     return path;
 }
 
-/* Writes the absolute form of `path`, relative to `folder`, to `room`. */
+/* Write to `room` the absolute form of `path`, which is relative to `folder`. */
 static bool absolute(int folder, const char *path, char room[PATH_ROOM])
 {
     char link[64];

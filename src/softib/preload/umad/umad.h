@@ -40,7 +40,7 @@
 struct softib_umad_head {
     uint32_t id;            /* the agent's id */
     uint32_t status;        /* 0, or ETIMEDOUT: the request comes back unanswered */
-    uint32_t timeout_ms;    /* of each attempt; 0 = no answer expected */
+    uint32_t timeout_ms;    /* timeout of each attempt; 0 = no answer expected */
     uint32_t retries;
     uint32_t length;        /* bytes of this head and the MAD */
     uint32_t qpn;           /* of the other side */

@@ -1,6 +1,6 @@
 /*
  * Unanswered requests, which are returned as timed out when the daemon dies. A kernel discards them when a device is
- * removed; a program that waits for each answer (OpenSM's sweep) would then wait for ever.
+ * removed; a program that waits for each answer (OpenSM's sweep) would then wait forever.
  */
 #include "file.h"
 #include "mad_layout.h"
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 1024, PROBES = 8 }; /* OpenSM has 4 outstanding requests (max_wire_smps); further ones are lost, as in
-                                   * the kernel */
+enum { ROWS = 1024, PROBES = 8 }; /* enough: OpenSM has 4 outstanding requests (max_wire_smps); requests without a row
+                                   * are lost, as in the kernel */
 
 struct unanswered {
     bool waits;

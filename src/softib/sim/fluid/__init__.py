@@ -1,4 +1,4 @@
-"""The fluid layer: every message has its max-min fair rate, in virtual time."""
+"""The fluid layer: every message is sent at its max-min fair rate, in virtual time."""
 
 from softib.sim.fluid.engine import run
 

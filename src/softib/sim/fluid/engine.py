@@ -1,4 +1,4 @@
-"""The fluid layer gives every message its max-min fair rate. Rates change when messages begin and end. Messages that
+"""The fluid layer: every message has its max-min fair rate, and rates change when messages begin and end. Messages that
 send on one path at the same time are one flow.
 
 It models links and VLs that flows share, the tables of the fabric, static rates, dependencies, and
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 FEW_PACKETS = 20
-"""Packets take turns, so a message that shares its bottleneck ends up to one packet earlier than in the fluid layer.
-For messages of fewer packets than this number, that is more than 1/20 of their time."""
+"""Packets take turns, so a message that shares its bottleneck may end one packet earlier than in the fluid layer. For a
+message with fewer packets than this number, that is more than 1/20 of its duration."""
 EXACT = 200
-"""Largest number of sending flows for which rates are computed at every begin and end. With more flows, one begin or
-end changes little. Rates are then computed again only after a thousandth of the shortest message's time, so a message's
-time has an error of about a thousandth."""
+"""Largest number of sending flows for which rates are computed whenever a message begins or ends. With more flows, a
+single message changes little. Rates are then computed again only after a thousandth of the shortest message's time, so
+a message's time has an error of about a thousandth."""
 ANOTHER_RATE = {
     3: "waits at {} behind packets for a congested port: head-of-line blocking",
     2: "meets at {} inputs that bring unequal rates: switches serve input ports in turn, not flows",
@@ -43,11 +43,11 @@ ANOTHER_RATE = {
 }
 """Text for each reason of :mod:`~softib.sim.fluid.validity_kernels`."""
 STEP = 1 << 13
-"""Messages between two calls of ``progress``."""
+"""Number of ended messages between two calls of ``progress``."""
 CHANGES = 1 << 19
 """Number of rate changes between two calls of ``progress``: about half a second."""
 Progress = Callable[[int, int, int], None]
-"""Called with messages that ended, all messages, and the virtual time in ps."""
+"""Called with the number of ended messages, the number of all messages, and the virtual time in ps."""
 
 
 def run(
@@ -206,9 +206,9 @@ def _doubts(plane: Plane, m: Messages, laid: Laid, s: _State) -> tuple[np.ndarra
 
 
 def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
-    """Return the time that each message may lose because other messages used the credits with which it could start
-    (float64): all of :func:`~softib.sim.credits.ahead_ps` if the message shares its path or waits for its queue
-    pair."""
+    """Return the time that each message may lose because other messages have used its initial credits (float64). A
+    message that shares its path or waits for its queue pair may lose the whole advantage of these credits; for any
+    other message, the value is that of :func:`~softib.sim.credits.ahead_ps`."""
     if not s.ahead_ps.any():
         return s.ahead_ps.astype(np.float64)
     c, entry = plane.credits, laid.port[laid.channel] >> 4
@@ -221,9 +221,9 @@ def _credits_ps(plane: Plane, m: Messages, laid: Laid, s: _State) -> np.ndarray:
 
 
 def _sooner(s: _State) -> np.ndarray:
-    """Return the part of each message's possible error that is not a delay (float64). A port that serves
-    inputs unevenly still sends the same amount, so its last message arrives at the same time. With
-    several such ports, one may delay another."""
+    """Return, for each message, the possible error that is not a delay (float64). A port that serves inputs unevenly
+    still sends the same amount, so its last message arrives at the same time. With several such ports, one may delay
+    another."""
     from softib.sim.fluid.validity_kernels import UNEVEN
 
     t, at = s.traffic, np.maximum(s.doubt.was, 0)
@@ -239,7 +239,7 @@ def _sooner(s: _State) -> np.ndarray:
 
 
 def _unlike(plane: Plane, s: _State) -> list[str]:
-    """Return the first messages whose rate may be wrong, for each cause."""
+    """Return a line for each cause of possibly wrong rates, with the first such message."""
     first = s.doubt.found
     if first[0] < 0:
         return []

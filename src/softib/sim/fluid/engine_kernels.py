@@ -1,7 +1,7 @@
-"""The fluid layer's clock: messages begin and end, and between two such events every rate is constant.
-Each message has at most one event: its begin, or its end at the present rate, if it is the first of its
-flow to end (:mod:`softib.sim.fluid.flow_kernels`). All events of one picosecond, or of a short time where many
-flows send, cause one change of rates.
+"""The fluid layer's events: a message begins or ends, and between two events every rate is constant. Each message has
+at most one event: its start, or its end at the present rate, if it is the first of its flow to end
+(:mod:`softib.sim.fluid.flow_kernels`). All events of one picosecond, or of a short time where many flows send, cause
+one change of rates.
 """
 
 import numpy as np
@@ -54,7 +54,8 @@ NOT_YET, QUEUED_STATE, SENDS, ENDED = range(4)
 PLAIN, READ, COMPUTES = range(3)
 """Kinds: the requester sends the data; the responder sends it; no data, the program computes."""
 OVERDUE = 1 / 1000
-"""If more flows than ``exact`` send, rates are computed again after this part of the shortest time of a message."""
+"""If more flows than ``exact`` send, rates are computed again only after this share of the shortest message's
+duration."""
 SHORT = 20 * 4096.0
 """Messages of fewer bytes count as this many bytes: packets take turns, which the fluid layer does not model
 (:data:`softib.sim.fluid.engine.FEW_PACKETS`)."""
@@ -70,8 +71,8 @@ def posted_at(tr, i):
 
 @kernel
 def one_less(tr, ck, i):
-    """Count one dependency of message i as done; its data begins to leave when it is posted and its
-    queue pair is free."""
+    """Count one dependency of message i as done. After the last one, schedule the departure of its data for the time
+    when it is posted and its queue pair is free."""
     tr.awaited[i] -= 1
     if tr.awaited[i] == 0:
         schedule(tr, ck, i, max(posted_at(tr, i), tr.free[i]) + tr.request[i])
@@ -180,12 +181,12 @@ def may_leave(tr, ck, do, i, now):
 
 @kernel
 def begin(fl, li, ro, tr, ck, do, i, now):
-    """Begin to send message i; it was posted earlier if others of its queue pair came first."""
+    """Begin to send message i. If its queue pair was busy, the message was posted earlier."""
     tr.state[i] = SENDS
     tr.began[i] = posted_at(tr, i)
     tr.entered[i] = now
     p = tr.behind[i]
-    if p >= 0:  # its first byte leaves after the last one of the message before it, and was fetched meanwhile
+    if p >= 0:  # its first byte was fetched in the meantime, and leaves after the last byte of the previous message
         lead = tr.forth[p] - tr.memory_ps[p] - tr.forth[i] + tr.memory_ps[i]
         fetched = now if tr.kind[i] == READ or tr.gap_ps[i] == ADMITTED else tr.began[i]
         tr.lag_ps[i] = max(fetched, tr.ended[p] + tr.lag_ps[p] + lead) - now
@@ -226,8 +227,8 @@ def expected_ps(fl, li, tr, i):
 @kernel
 def may_wait(fl, ro, tr, ck, before, expected):
     """Return the time in ps for which the last rates may be kept without a new computation. It is 0 for up to ``exact``
-    flows. Otherwise it is a small part of the time of the fastest message concerned. These are the messages that
-    begin (``expected``) and, in each flow of the round from row ``before`` on, the message that ends next."""
+    flows. Otherwise it is a small part of the time of the fastest message concerned. These are the messages that begin
+    (duration ``expected``) and the next message to end in each flow that is in the round from row ``before`` on."""
     if ro.size.sending <= ck.clock.exact:
         return 0
     for k in range(before, ro.size.members):
@@ -244,7 +245,7 @@ def new_rates(fl, li, ro, tr, ck, do, now):
     ck.clock.rated = now
     sending = 0
     for k in range(ro.size.members):
-        if fl.messages[ro.members[k]] > 0:  # others have ended since they entered the round
+        if fl.messages[ro.members[k]] > 0:  # other flows have ended since they entered the round
             ro.members[sending] = ro.members[k]
             sending += 1
     ro.size.members = sending
@@ -270,7 +271,7 @@ def step(fl, li, ro, tr, ws, ck, do, now):
             finish(fl, li, ro, tr, ws, ck, do, i, now)
             leave(fl, do, tr.flow[i], tr.arrived[i])
             tr.queue[len(tr.queue) - 1 - ended] = (
-                i  # the other end of the queue has room: each message has at most one event
+                i  # the unused end of the queue has room, since each message has at most one event
             )
             ended += 1
         elif tr.kind[i] == COMPUTES:

@@ -1,5 +1,5 @@
 """The queue of the fluid layer's events: an indexed heap in columns of the messages, so that a new
-rate moves an event and leaves no stale one."""
+rate moves an event instead of leaving a stale one."""
 
 from softib.jit import kernel
 
@@ -48,7 +48,7 @@ def sink_event(tr, at, n):
 
 @kernel
 def schedule(tr, ck, i, when):
-    """Set the event of message i to ``when``, whether it had one or not."""
+    """Set the time of message i's event to ``when``; add the event if there is none."""
     if tr.position[i] < 0:
         n = ck.clock.queued
         tr.key[i] = when

@@ -62,8 +62,8 @@ def join(fl, li, ro, tr, ck, i, now):
 
 @kernel
 def part(fl, li, ro, tr, ck, i, now):
-    """Handle the end of message i, the first message of its flow. Schedule the next message's end, at once if it ends
-    at the same time."""
+    """Handle the end of message i, which ends first in its flow. Schedule the end of the next message; if it ends at
+    the same time, schedule it at once."""
     f = tr.flow[i]
     serve(fl, f, now)
     k = tr.later[i]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Weights", "flows_and_links", "shared_paths", "weights_of"]
 
 UNLIMITED = 255
-"""Value of HighLimit: low priority sends only if high priority has nothing to send."""
+"""Value of HighLimit: low priority sends only if no high-priority packet waits."""
 LIMIT_OCTETS, LOW_PACKET = 4096, 4096
 """Bytes of one unit of HighLimit, and of the low-priority packet that may then be sent (one MTU).
 """
@@ -158,7 +158,7 @@ def shared_paths(first: np.ndarray, channel: np.ndarray) -> tuple[np.ndarray, np
         of = np.flatnonzero(lengths == length)
         path = channel[first[of][:, None] + np.arange(length)]
         mixed = path.astype(np.uint64) @ MIX ** np.arange(1, length + 1, dtype=np.uint64)
-        order = np.argsort(mixed, kind="stable")  # puts equal hashes side by side; the comparison is by path
+        order = np.argsort(mixed, kind="stable")  # groups equal hashes; paths are compared below
         new = np.ones(len(of), bool)
         new[1:] = (path[order[1:]] != path[order[:-1]]).any(axis=1)
         flow[of[order]] = len(row) + np.cumsum(new) - 1

@@ -18,19 +18,19 @@ Flows = table(
     "Flows",
     "first channel owner next prev rate fresh bottleneck slot member frozen messages served last soonest final",
 )
-"""A flow is all messages that send on one path: ``messages`` of them. By flow (``first``, ``rate`` Gb/s of
-each message, ``fresh``: the new one, ``bottleneck``, ``slot`` in ``Round.sending``, ``member``: the
-round that it is in, ``frozen``; ``served`` to ``final``: :mod:`~softib.sim.fluid.flow_kernels`, bytes that each
-message got by ``last`` ps, the messages that end first and last) and by entry of their paths
-(``channel``, ``owner``, ``next`` and ``prev`` in the list of a channel's flows)."""
+"""A flow is the set of messages that send on one path; ``messages`` is their number. By flow (``first``, ``rate`` Gb/s
+of each message, ``fresh``: the new one, ``bottleneck``, ``slot`` in ``Round.sending``, ``member``: the round that it is
+in, ``frozen``; ``served`` to ``final``: :mod:`~softib.sim.fluid.flow_kernels`, bytes that each message got by ``last``
+ps, the messages that end first and last) and by entry of their paths (``channel``, ``owner``, ``next`` and ``prev`` in
+the list of a channel's flows)."""
 Links = table(
     "Links", "head flows group link_next link_head gbps several high low high_share marked open used only heap level"
 )
-"""By channel: ``head`` of the list of its flows and how many messages these have (``flows``), ``group`` (its link),
-``link_next`` (next channel of the link), weights ``high`` and ``low``, and the fields written by a
-round (``marked``: the round that reached it, ``open`` messages without a rate, ``used`` Gb/s, ``only`` one
-of its flows, a heap of channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more than
-one channel), ``high_share`` of the high-priority table when both have data."""
+"""By channel: ``head`` of the list of its flows, the number of their messages (``flows``), ``group`` (its link),
+``link_next`` (next channel of the link), weights ``high`` and ``low``, and the fields written by a round (``marked``:
+the round that reached it, ``open`` messages without a rate, ``used`` Gb/s, ``only`` one of its flows, a heap of
+channels by ``level``). By link: ``link_head``, ``gbps``, ``several`` (more than one channel), ``high_share`` of the
+high-priority table when both have data."""
 SIZE = Rows(
     "Scalars of a round of new rates.",
     i8("members", "flows", "Flows of the round."),
@@ -108,7 +108,7 @@ def enter(fl, ro, i):
 
 @kernel
 def enter_all(fl, li, ro, c, bound):
-    """Add the flows of channel c to the round; with ``bound``, only flows whose bottleneck is c."""
+    """Add the flows of channel c to the round; with ``bound``, only the flows whose bottleneck is c."""
     e = li.head[c]
     while e >= 0:
         i = fl.owner[e]
@@ -119,7 +119,8 @@ def enter_all(fl, li, ro, c, bound):
 
 @kernel
 def touch(fl, li, ro, i):
-    """Add the flows that shared the bottleneck of a message that ended; on a link with several VLs, add all flows."""
+    """Add to the round the flows that shared the bottleneck of a message that has ended; on a link with several VLs,
+    all flows."""
     for e in range(fl.first[i], fl.first[i + 1]):
         c = fl.channel[e]
         g = li.group[c]
@@ -158,7 +159,7 @@ def sink(li, at, n):
 
 @kernel
 def level_of(li, c):
-    """Return the rate that each open message of channel c would get now, in Gb/s."""
+    """Return the rate in Gb/s that each open message of channel c would get at this point."""
     g = li.group[c]
     if not li.several[g]:
         return max(li.gbps[g] - li.used[c], 0.0) / li.open[c]
@@ -260,7 +261,7 @@ def fill(fl, li, ro):
         c = li.heap[0]
         if li.open[c] > 0:
             level = level_of(li, c)
-            if level > li.level[c] * (1 + 1e-12):  # levels only rise when flows of other channels are fixed
+            if level > li.level[c] * (1 + 1e-12):  # fixing the flows of other channels can only raise a level
                 li.level[c] = level
                 sink(li, 0, n)
                 continue
@@ -338,7 +339,7 @@ def refill(fl, li, ro):
 
 @kernel
 def restamp(fl, ro):
-    """Start a new round with the same members: the last round's marks on channels become invalid."""
+    """Start a new round with the same members, so that the previous round's marks on channels become invalid."""
     ro.size.stamp += 1
     for k in range(ro.size.members):
         fl.member[ro.members[k]] = ro.size.stamp

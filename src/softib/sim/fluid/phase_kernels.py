@@ -1,9 +1,9 @@
-"""Shift phases: host i sends to host i + k, all hosts wait, then the next k follows. In a phase all
-messages have one size and begin at once. The busiest channel is the one with the most bytes per Gb/s. Its flows have
-the smallest rate of all from the start, and end together. So the last flow ends when this channel has sent its bytes.
-With path delays the phase ends later by at most the longest of all delays, and by at least the longest delay of a flow
-on a busiest channel; if these two differ, the caller runs the fluid layer. A path is followed from a switch to a host:
-all hosts of that switch use it.
+"""Shift phases: host i sends to host i + k, all hosts wait for each other, and then the phase of the next k begins. In
+a phase all messages have one size and begin at once. The busiest channel is the one with the most bytes per Gb/s. Its
+flows have the smallest rate of all from the start, and end together. So the last flow ends when this channel has sent
+its bytes. With path delays the phase ends later by at most the longest of all delays, and by at least the longest delay
+of a flow on a busiest channel; if these two differ, the caller runs the fluid layer. A path is followed from a switch
+to a host: all hosts of that switch use it.
 """
 
 import numpy as np
@@ -45,10 +45,10 @@ Hosts = table("Hosts", "port lid switch switch_of rate_of link_ps gbps")
 delay (``link_ps``) and rate (``gbps``) of its link."""
 
 Paths = table("Paths", "forth back channels delay_ps info")
-"""``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. Path of
-host i's message of the m-th shift: ``forth[m, i]``, of its acknowledgement: ``back[m, i]``; if
-these are empty, the path of switch s to host b is s × hosts + b. ``info[0]``: largest number of hops of a path;
-``info[1]``: number of paths."""
+"""``channels`` int32[paths, hops] (egress ports, -1: no more), ``delay_ps`` int32[paths]. ``forth[m, i]`` is the row of
+the path of host i's message in the m-th shift, ``back[m, i]`` that of its acknowledgement. If these are empty, the path
+from switch s to host b is in row s × hosts + b. ``info[0]``: largest number of hops of a path; ``info[1]``: number of
+paths."""
 
 Phases = table("Phases", "shifts tail_ps took_ps most unsure loads delay_ps")
 """By phase: ``shifts`` (its k), ``took_ps`` (its duration), ``most`` (largest number of flows on a channel), and
@@ -115,7 +115,7 @@ def follow_from(ln, s, to, lid, pa, r):
 @kernel
 def fill_all(ln, ho, n, of_switch, pa):
     """Compute the paths from each of ``of_switch`` (rows of :data:`Links`) to the first ``n``
-    hosts; return how many are missing."""
+    hosts; return the number of missing paths."""
     lost = 0
     for s in range(len(of_switch)):
         for b in range(n):
@@ -190,7 +190,7 @@ def add_shift(ln, ho, n, pa, ph, m, k, base):
 
 @inner
 def longest_held(ln, ho, n, pa, ph, m, k, base, least):
-    """Return the longest delay among the messages whose rate is the smallest, ``least``."""
+    """Return the longest delay among the messages with the smallest rate, ``least``."""
     channels, hops = pa.channels, pa.channels.shape[1]
     loads, delay_ps = ph.loads, ph.delay_ps
     limit, longest = least * (1 + 1e-12), 0

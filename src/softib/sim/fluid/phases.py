@@ -32,9 +32,9 @@ class PhaseTables:
     """Tables from which phases of an all-to-all are computed.
 
     * ``hosts``: CA ports with an address.
-    * ``alike``: the first ``alike`` hosts have a switch, and adapters of one speed. Among them, loads determine how
-      long a phase takes. It is 0 if loads never do (several MTUs or SLs, latencies of a what-if, or cables so long that
-      credits limit them).
+    * ``alike``: the first ``alike`` hosts have a switch, and adapters of one speed. Among these hosts, loads determine
+    *   the duration of a phase. ``alike`` is 0 if loads never determine it (several MTUs or SLs, latencies of a
+    *   what-if, or cables so long that credits limit them).
     * ``edge``: rows of the switches that have links to hosts.
     * ``links`` and ``ends`` are :data:`~softib.sim.fluid.phase_kernels.Links` and
       :data:`~softib.sim.fluid.phase_kernels.Hosts`.
@@ -117,9 +117,9 @@ def _links(plane: Plane, sl: int) -> Any:
 MAX_BYTES = 2 << 30
 """Largest size of the table of paths (11,664 hosts at 648 leaves need 150 MB)."""
 HOPS = 5
-"""The table initially has room for this number of hops after the first: enough for a tree of three levels."""
+"""Initial room of the table, in hops after the first: enough for a tree of three levels."""
 CHUNK = 256
-"""Phases between two calls of ``progress``."""
+"""Number of phases between two calls of ``progress``."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _by_loads(
 
 
 def _alone(plane: Plane, size: int, gbps: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return two values for a message on a path without delay: ``tail_ps`` of
+    """Return two values for a single message on a path without delay: ``tail_ps`` of
     :data:`~softib.sim.fluid.phase_kernels.Phases`, by the rate of the destination's link, and 1000 × the message's bits
     on the wire."""
     from softib.sim.fluid.phase_kernels import TAIL

@@ -1,5 +1,5 @@
-"""The tables of messages of the fluid layer before the first event, and two properties of adapters: the order of a
-queue pair's messages, and the message rate."""
+"""The fluid layer's message tables before the first event, and two properties of adapters: the order of a queue pair's
+messages, and the message rate."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def doubt_of(plane: Plane, m: Messages, laid: Laid, port: np.ndarray, flows: int
     from softib.sim.fluid.validity_kernels import Doubt
 
     n, channels = len(m), len(port)
-    egress = np.where(port < -1, -2 - port, port)  # credits limit the sending port
+    egress = np.where(port < -1, -2 - port, port)  # the limit of credits applies to the sending port
     inside = (egress >= 0) & (plane.table.switch[np.maximum(egress, 0) >> 4] >= 0)
     return Doubt(
         found=i8(4, -1),

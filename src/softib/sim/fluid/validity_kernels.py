@@ -47,7 +47,7 @@ EVEN = 0.01
 
 @kernel
 def doubt_at(fl, do, now, i, c, reason):
-    """Record ``reason`` why flow i may have a rate other than the fluid layer's. ``do.found`` keeps the first violation
+    """Record ``reason``: flow i may have another rate than in the fluid layer. ``do.found`` keeps the first violation
     of the most serious kind."""
     do.unlike_at[i, reason] = now
     if do.found[0] < 0 or reason > do.found[3]:
@@ -56,7 +56,7 @@ def doubt_at(fl, do, now, i, c, reason):
 
 @kernel
 def forget(do, f):
-    """Clear the values that earlier messages left in flow f, which begins."""
+    """Clear the values that earlier messages left in flow f, when its first message begins."""
     do.bottleneck[f] = -1
     do.least_ps[f] = np.int64(1) << np.int64(62)
     do.most_ps[f] = 0
@@ -71,7 +71,7 @@ def forget(do, f):
 
 @kernel
 def widen(do, f, forth_ps):
-    """Widen the spread of flow f for a message with this delay that joins it."""
+    """Widen the spread of flow f for a new message with this delay."""
     do.least_ps[f] = min(do.least_ps[f], forth_ps)
     do.most_ps[f] = max(do.most_ps[f], forth_ps)
 
@@ -161,7 +161,7 @@ def full_twice(fl, li, do, i):
 
 @kernel
 def same_flows(fl, li, b, c):
-    """Return whether the flows of channel c are those of b. Only the number of flows and the first few flows are
+    """Return whether channels b and c carry the same flows. Only the number of flows and the first few flows are
     compared."""
     if li.flows[b] != li.flows[c]:
         return False

@@ -52,8 +52,8 @@ class Option:
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """Kernels compiled into the transport (kernel of the transport → replacement), and the columns
-    of ``State.cc`` and ``Net.cc`` that these replacements use."""
+    """Compiled replacements of transport kernels, by the kernel that each replaces, and the columns of ``State.cc`` and
+    ``Net.cc`` that these replacements use."""
 
     name: str
     flow: Rows
@@ -73,10 +73,9 @@ class CongestionControl:
     Kernels, each described by the hook of its name: ``window``, ``acknowledged``, ``lost``;
     ``paced_until(net, state, stream, start, end)``: when the stream may send again after a packet
     that was on the wire from ``start`` to ``end`` (0: at once; called again at acknowledgements);
-    ``notice(net, state, port, k)``: the marked packet ``k`` reached the receiver, which may answer
-    with a CNP (it returns ``port``, or -1); ``noticed(net, state, port, stream, now)``: a CNP reached
-    the sender; ``path(net, state, k, switch, paths)``: return which of the ``paths`` equal-cost paths packet ``k``
-    takes at ``switch``.
+    ``notice(net, state, port, k)``: marked packet ``k`` reached the receiver, which may answer with a CNP (returns
+    ``port``, or -1 for no CNP); ``noticed(net, state, port, stream, now)``: a CNP reached the sender; ``path(net,
+    state, k, switch, paths)``: return which of the ``paths`` equal-cost paths packet ``k`` takes at ``switch``.
 
     ``reorders``: the receiver takes packets in any order. ``marks``: switches mark packets (ECN).
     ``package``: the distribution that provides it, "" for those of softib. ``together``: code that is compiled once for
@@ -109,7 +108,7 @@ class CongestionControl:
 
     @cached_property
     def columns(self) -> Rows:
-        """The columns of ``net.cc``."""
+        """Return the columns of ``net.cc``."""
         columns = [f8(o.name, o.unit, o.text) for o in self.options] or [f8("unused", "flag", "Nothing.")]
         return self.settings or Rows(f"Settings of {self.name}.", *columns)
 
@@ -137,11 +136,11 @@ class CongestionControl:
 
     @cached_property
     def compiled(self) -> Compiled:
-        """Compiled hooks of the congestion control."""
+        """Return the compiled hooks of the congestion control."""
         return self.together or Compiled(f"roce_{self.name}", self.flow, self.columns, self.kernels())
 
     def kernels(self) -> dict[Kernel, Kernel]:
-        """Return kernel of the transport → its replacement, for this congestion control alone."""
+        """Return the replacement of each transport kernel, for this congestion control alone."""
         from softib.sim.packet.kernels.congestion import cct, fecn_becn, hooks, round_trips
         from softib.sim.packet.kernels.transport import retransmission
 
@@ -168,7 +167,7 @@ class CongestionControl:
 
 
 def _hooks() -> dict[str, Kernel]:
-    """Return member of :class:`CongestionControl` → the kernel of the transport that it replaces."""
+    """Return the transport kernel that each member of :class:`CongestionControl` replaces."""
     from softib.sim.packet.kernels.congestion import cct, fecn_becn, hooks
     from softib.sim.packet.kernels.ethernet import ecmp
 
@@ -198,8 +197,7 @@ def _built_in() -> Mapping[str, CongestionControl]:
 
 @cache
 def congestion_controls() -> Mapping[str, CongestionControl]:
-    """Return all congestion controls of RoCE by name, softib's own first. Warns about entry points
-    that cannot be used."""
+    """Return all congestion controls of RoCE by name, softib's first. Warns about entry points that cannot be used."""
     built_in = _built_in()
     installed = extensions(GROUP, built_in, _check)
     return {

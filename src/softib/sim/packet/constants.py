@@ -45,19 +45,19 @@ EVENTS_A_BLOCK = 3
 """Number of events in a block of a bucket's list: one cache line."""
 NEVER = 1 << 62
 MARGIN = 64
-"""Number of rows of each pool that one event may allocate."""
+"""Maximum number of rows that one event may allocate from each pool."""
 
 DONE, MORE, STUCK, GROW, TIME_OVER, GOES_ON = range(6)
 """Return values of the loop. DONE: every message is done. MORE: call again. STUCK: no packet can ever move again. GROW:
 a pool is nearly empty. TIME_OVER: the time limit is reached. GOES_ON: continue."""
 MANAGED = 7
-"""Another return value of the loop: a MAD waits in the inbox."""
+"""Return value of the loop in runs with MADs: a MAD waits in the inbox."""
 
 STARVED, STALLED, DISCARDED = 1, 2, 4
 """Bits of ``State.vl.waits``. STARVED: the VL waits for a credit. STALLED: it is stalled.
 DISCARDED: since the last packet was sent, HOQLife has discarded one."""
 WRAP = 4095
-"""Modulus of FCTBS and FCCL, which have 12 bits (IBA chapter 7, flow control)."""
+"""Mask of FCTBS and FCCL, which have 12 bits (IBA chapter 7, flow control)."""
 VL15 = 15
 
 NEEDS_RECEIVE, HAS_RECEIVE = -1, -2

@@ -1,4 +1,4 @@
-"""Counters of ports, SLs and VLs from the counts of the kernels."""
+"""Counters of ports, SLs and VLs, computed from the kernels' counts."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def counters_of(count: np.ndarray, rare: np.ndarray, check_octets: int = VCRC) -
 
 
 def sl_counters_of(net: Any, s: Any) -> np.ndarray:
-    """Return :data:`~softib.fabric.counters.SL_COUNTERS`: words sent and received by SL."""
+    """Return :data:`~softib.fabric.counters.SL_COUNTERS`: words sent and received, by SL."""
     out = np.zeros(len(net.port), SL_COUNTERS)
     out["xmit_data_sl"], out["rcv_data_sl"] = s.by_sl["sent"], s.by_sl["received"]
     return out
 
 
 def vl_counters_of(net: Any, s: Any) -> np.ndarray:
-    """Return :data:`~softib.fabric.counters.VL_COUNTERS`: ticks of waiting by VL."""
+    """Return :data:`~softib.fabric.counters.VL_COUNTERS`: ticks of waiting time, by VL."""
     ports, vls = len(net.port), int(net.opt.vls)
     out = np.zeros(ports, VL_COUNTERS)
     out["port_vl_xmit_wait"][:, :vls] = s.vl_wait["ticks"].reshape(ports, vls)

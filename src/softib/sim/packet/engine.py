@@ -67,7 +67,7 @@ def loop_of(network: str, control: Compiled) -> Any:
 
 
 def _common() -> dict[Any, Any]:
-    """Return the replaced kernels that RoCE and TCP have in common: those of links and switches."""
+    """Return the kernel replacements that RoCE and TCP share: those of links and switches."""
     from softib.sim.packet.kernels.ethernet import ethernet_switch, pfc
     from softib.sim.packet.kernels.link import credits
     from softib.sim.packet.kernels.switch import switch
@@ -84,7 +84,7 @@ def _common() -> dict[Any, Any]:
 
 
 def _tcp() -> dict[Any, Any]:
-    """Return the replaced kernels that only TCP has: those of sockets and of the operating system's stack."""
+    """Return the kernel replacements of TCP only: those of sockets and of the operating system's stack."""
     from softib.sim.packet.kernels.engine import loop
     from softib.sim.packet.kernels.ethernet import tcp, tcp_receive
     from softib.sim.packet.kernels.hca import hca, messages
@@ -143,9 +143,9 @@ def _discarded(s: Any) -> int:
 def _dissolved(
     fabric: Fabric, messages: Messages, options: PacketOptions, path_sl: np.ndarray | None
 ) -> tuple[tuple[int, int], ...]:
-    """Return the (port, VL) of the cycle of buffers that ended because packets were discarded. To find it, the run is
-    repeated without lifetimes: it stops for ever if there is a cycle. The result is empty if the discards were due to
-    congestion only."""
+    """Return the (port, VL) of the cycle of buffers that ended because packets were discarded. To find the cycle, the
+    run is repeated without lifetimes, and then stands still if there is one. The result is empty if the discards were
+    due to congestion only."""
     plain = replace(options, sample_ps=0, watch_ports=(), watch_messages=())
     from softib.sim.packet.standstill import waiting_cycle
 
@@ -175,8 +175,8 @@ def execute(
     sampler: Sampler | None = None,
     lifetimes: bool = True,
 ) -> Execution:
-    """Execute a run (:func:`run`) and return its tables. If ``lifetimes`` is False, no packet is discarded for its
-    age."""
+    """Execute a run (:func:`run`) and return its tables. If ``lifetimes`` is False, no packet is discarded because of
+    its age."""
     ends = end_ports(fabric)
     messages.check(len(ends))
     sl, notes = service_levels(messages, path_sl)

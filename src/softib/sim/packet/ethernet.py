@@ -28,7 +28,7 @@ FIGURES = ("pause_frames_sent", "pause_frames_received", "paused_ps", "tail_drop
 """Figures summed over the priorities of a port."""
 
 COLUMNS = {"pause_frames_sent": "pauses_sent", "pause_frames_received": "pauses_received"}
-"""Names of the columns of ``State.queue`` whose figure has a different name."""
+"""Columns of ``State.queue`` whose names differ from those of their figures, by figure."""
 
 
 def port_figures(net: Any, s: Any, end_ps: int) -> dict[str, np.ndarray]:
@@ -260,8 +260,8 @@ def _buffers(
 
 
 def _paths(fabric: Fabric, port: np.ndarray, wanted: bool) -> dict[str, np.ndarray]:
-    """Return ``ecmp``, ``next_hops``, ``next_hop`` and ``leaf``: the ports on the shortest paths from every switch to
-    every other switch that has end ports."""
+    """Return ``ecmp``, ``next_hops``, ``next_hop`` and ``leaf`` of :data:`~softib.sim.packet.tables.Net`: the ports on
+    the shortest paths from every switch to every switch with end ports."""
     if not wanted or not fabric.sizes.switches:
         nothing = no_ethernet_net()
         return {name: nothing[name] for name in ("ecmp", "next_hops", "next_hop")} | {"leaf": np.full(1, -1, np.int32)}

@@ -3,7 +3,8 @@
 The engine has no Q_Keys, R_Keys, GIDs and memory addresses, so frames contain fixed, invented ones; payload is zeros. A
 queue pair of the engine has QP number ``FIRST_QPN + 2 * row`` at its source, and this number plus 1 at its destination.
 PSNs begin at 0. A congestion notice is an acknowledgement with BECN (IBA annex A10). MADs have the bytes with which
-they crossed the link, so a directed MAD shows its hop pointer and return path there. PSNs of MADs are invented.
+they crossed the link, so a directed MAD shows the hop pointer and return path that it had there. PSNs of MADs are
+invented.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ BTH_NEXT = 0x1B
 MASK24 = 0xFFFFFF
 PS_PER_NS, PS_PER_US = 1000, 1_000_000
 BATCH = 20_000
-"""Frames built at a time."""
+"""Number of frames built at a time."""
 BASE = np.array([Operation.WRITE_FIRST, Operation.SEND_FIRST, Operation.READ_REQUEST, Operation.FETCH_ADD], np.int64)
 """By :class:`~softib.sim.messages.Opcode`: BTH opcode of the first packet of its request."""
 SERVICES = np.array([Service.RC, Service.UC, Service.UD], np.int64)
@@ -76,8 +77,8 @@ WITH_AETH = (
 
 @dataclass(frozen=True)
 class Tap:
-    """Packets that passed some ports, by time. ``row``: row of the log; ``ps``: time when the first
-    byte passed; ``interface``: row of the ports; ``direction``: :data:`~softib.iba.pcap.INBOUND` or
+    """Packets that passed the captured ports, in time order. ``row``: row of the log; ``ps``: time when the first byte
+    passed; ``interface``: row of the ports; ``direction``: :data:`~softib.iba.pcap.INBOUND` or
     :data:`~softib.iba.pcap.OUTBOUND`."""
 
     row: np.ndarray
@@ -108,7 +109,7 @@ def operations(log: PacketLog, rows: np.ndarray) -> np.ndarray:
     last = psn + 1 == m["psn"] + m["packets"]
     place = np.where(first & last, 4, np.where(first, 0, np.where(last, 2, 1)))
     atomic = m["opcode"] == Opcode.ATOMIC
-    request = BASE[m["opcode"]] + ((m["immediate"] > 0) & last)  # an operation with immediate has the next opcode
+    request = BASE[m["opcode"]] + ((m["immediate"] > 0) & last)  # with immediate: the next opcode
     place_of_response = np.where(place == 4, 3, place)
     response = np.where(atomic, int(Operation.ATOMIC_ACKNOWLEDGE), Operation.READ_RESPONSE_FIRST + place_of_response)
     service = SERVICES[log.qp["service"][log.stream[rows] >> 1]]
@@ -262,8 +263,8 @@ def _msn(log: PacketLog, rows: np.ndarray, m: np.ndarray) -> np.ndarray:
 
 
 def write_capture(log: PacketLog, fabric: Fabric, ports: Sequence[int], path: str | os.PathLike[str]) -> int:
-    """Write the frames that ``ports`` sent and received as pcapng, with time 0 in 1970; return their
-    number. Raises :class:`InputError` if the file cannot be written."""
+    """Write the frames that ``ports`` sent and received to a pcapng file, in which virtual time 0 is the start of 1970;
+    return their number. Raises :class:`InputError` if the file cannot be written."""
     seen = tap(log, ports)
 
     def write(part: Path) -> None:

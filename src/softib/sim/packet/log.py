@@ -117,8 +117,8 @@ def _without_mads(written: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _ends(qp: np.ndarray, n: int) -> np.ndarray:
-    """Return the position after the last message of each queue pair. The column ``end_message`` does not have it after
-    an error."""
+    """Return the position after the last message of each queue pair. After an error, the column ``end_message`` no
+    longer has this value."""
     return np.append(qp["first_message"][1:], n)
 
 

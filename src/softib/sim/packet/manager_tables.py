@@ -1,5 +1,5 @@
 """Tables of the packet layer made from settings that managers wrote: congestion control, adaptive routing, multicast
-groups, aggregation nodes. Also the times at which members of a group receive its messages."""
+groups, aggregation nodes. The module also records when the members of a group receive its messages."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def mark_messages(message: np.ndarray, m: Messages) -> int:
 
 def deliveries_of(net: Any, s: Any, i: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return three arrays for message ``i``, which is for a group: the ports of the group's members, the time at which
-    each received the message (ps, -1: never), and how many times it did."""
+    each received the message (ps, -1: never), and the number of times it received it."""
     group = int(s.message["group"][i]) - 1
     first, end = int(net.group_first[group]), int(net.group_first[group + 1])
     rows = s.delivery[int(s.message["delivery"][i]) :][: end - first]

@@ -1,5 +1,5 @@
-"""Copies of all values of a packet-layer run that change, taken at one time so that two times can be compared. Packets,
-events and credits are copied by value, because the same packet is in another row of its pool at another time."""
+"""Copies of all changing values of a packet-layer run at one time, so that two times can be compared. Packets, events
+and credits are copied by value, because the same packet is in another row of its pool at another time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ TIMES = {
     "rc": ("progress", "back_fetched", "back_not_before"),
     "bound": ("sent_at",),
 }
-"""Columns that hold times. If a run repeats, each time is either the same one period later, or later by one period."""
+"""Columns that hold times. If a run repeats, each of these times one period later is either unchanged or later by one
+period."""
 FETCHED = ("dma_free", "fetched", "back_fetched")
 """Columns of :data:`TIMES` that advance by less than a period if memory is faster than the link. If all data of the
 last period was fetched before the period began, these times do not limit the run, and need not repeat."""
@@ -131,7 +132,7 @@ def live(state: Any, times: np.ndarray, events: np.ndarray) -> np.ndarray:
 
 
 CONTENTS = ("stream", "psn", "octets", "dlid", "sl", "vl", "came_in", "kind", "marks", "tail", "entered")
-"""Columns of a packet that are compared."""
+"""The columns of packets that are compared."""
 
 
 def _rows(count: int, *names: str) -> np.ndarray:
@@ -140,7 +141,8 @@ def _rows(count: int, *names: str) -> np.ndarray:
 
 
 def _events(state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return (messages that will be posted, all other events in order with the contents of their packets)."""
+    """Return two arrays: the messages that will be posted, and all other events in order, with the contents of their
+    packets."""
     times, events = pending(state)
     acts = live(state, times, events)
     times, events = times[acts], events[acts]
@@ -219,5 +221,5 @@ def tables_repeat(a: Moment, state: Any, period: int) -> bool:
                 return False
     before, now = ((rows["fccl"] - rows["fctbs"]) & constants.WRAP for rows in (a.tables["vl"], state.vl))
     sent = state.port["xmit_packets"] != a.tables["port"]["xmit_packets"]
-    debt = state.port["debt"] - a.tables["port"]["debt"]  # a port that sends nothing keeps its debt
+    debt = state.port["debt"] - a.tables["port"]["debt"]  # the debt of a port that sends nothing stays the same
     return bool((before == now).all()) and not (sent & (debt != 0)).any()

@@ -40,7 +40,8 @@ __all__ = [
 FOREVER = 31
 """HOQLife and LifeTimeValue above 19: no limit (IBA 14.2.5.4, 14.2.5.6)."""
 HEADROOM = 128
-"""Bytes of headers that a link's MTU does not include (IBA chapter 7: MTU + 124 from LRH to ICRC, and VCRC)."""
+"""Maximum size in bytes of a packet's headers, which a link's MTU does not include (IBA chapter 7: MTU + 124 from LRH
+to ICRC, and VCRC)."""
 NO_LIMIT = 255
 MOST_PRIORITY = 7
 """Largest priority of IEEE 802.1Q: three bits."""
@@ -174,8 +175,8 @@ def refresh_ports(
 
 def drain_fs(byte_ps: np.ndarray) -> np.ndarray:
     """Return ``Net.drain``. ``byte_ps`` float64[ports]: ps in which a port drains a byte; 0: as fast as the link; inf:
-    it drains nothing, represented as an hour per packet; below 0: it grants credits without room, so it does not slow
-    down its peer."""
+    it drains nothing, represented as an hour per packet; below 0: it grants credits although it has no room, so it does
+    not slow down its peer."""
     finite = np.where(np.isinf(byte_ps), HOUR_FS / LARGEST_PAYLOAD, byte_ps * 1000)
     return np.rint(np.where(byte_ps > 0, finite, 0)).astype(np.int64)
 

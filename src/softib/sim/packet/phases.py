@@ -72,8 +72,8 @@ class Phases:
         return self.by[self.before["qp"][rows]] > 0
 
     def times(self, state: Any, requests: np.ndarray, at: int) -> int:
-        """Return for how many periods all messages repeat; 0 if an image is not in the state that its message had one
-        period ago."""
+        """Return the number of periods for which all messages repeat; 0 if an image is not in the state that its
+        message had one period ago."""
         fits = self._alike(state, requests, at)
         most = constants.NEVER
         every = np.arange(len(self.image))

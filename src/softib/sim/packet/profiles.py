@@ -114,7 +114,7 @@ _PCIE = re.compile(r"gen([1-6])x(1|2|4|8|16|32)", re.IGNORECASE)
 
 def host_figures(given: Mapping[str, Any]) -> dict[str, float]:
     """Convert ``{"pcie": "gen4x16", "program_ns": 860}`` to fields of a :class:`DeviceProfile`. Raises
-    :class:`UnknownName` for an unknown key, :class:`InputError` for an impossible value."""
+    :class:`UnknownName` for an unknown key, :class:`InputError` for an invalid value."""
     figures: dict[str, float] = {}
     for key, value in given.items():
         if key not in OF_HOSTS:
@@ -151,8 +151,8 @@ EXAMPLES = {
 
 
 def no_adaptive_routing(fabric: Fabric) -> str:
-    """Return a text that ``ar=on`` changes nothing, if switches of the links' generation do not route adaptively; empty
-    if they do."""
+    """Return a note that ``ar=on`` has no effect if switches of the links' generation do not support adaptive routing;
+    otherwise an empty string."""
     from softib.sim.timing import profile_of as main_profile_of
 
     name = main_profile_of(fabric).name

@@ -1,4 +1,4 @@
-"""A repeating period of a run: which values it changes and by how much, and the state several periods later."""
+"""Repeating periods of a run: the changes of one period, and the state several periods later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Repetition"]
 
 @dataclass
 class Repetition:
-    """A period that repeats ``times`` times: which values it changes, and by how much."""
+    """A period that repeats ``times`` times, with the values that it changes and the amounts."""
 
     period: int
     times: int
@@ -35,8 +35,8 @@ class Repetition:
 
     @classmethod
     def of(cls, net: Any, state: Any, a: Moment, b: Moment, until: int) -> Repetition | None:
-        """Return the changes from moment ``a`` to moment ``b``, the current one, if they will repeat; None if any part
-        does not."""
+        """Return the repetition of the changes from moment ``a`` to the current moment ``b``; None if any part of them
+        does not repeat."""
         period = b.at - a.at
         if a.packets != b.packets or not np.array_equal(a.timers, b.timers):
             return None
@@ -69,7 +69,7 @@ class Repetition:
         return cls(period, int(times), a, b, requests, responses, phases) if times >= 2 else None
 
     def move(self, state: Any) -> None:
-        """Change ``state``, which is at the moment ``last``, to what it will be after all periods."""
+        """Change ``state``, which is at the moment ``last``, to the state after all periods."""
         by, n, a, b = self.period * self.times, self.times, self.first.tables, self.last.tables
         self._move_packets(state, by)
         moving = (*TIMES.items(), *COUNTS.items(), *SEQUENCE.items(), *ORDER.items(), ("port", ("debt",)))
@@ -150,7 +150,7 @@ def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np
     requests, responses = moved["qp", "next_psn"], moved["rc", "response_psn"]
     for rows, name, sent, port in (("qp", "fetched", requests, "src"), ("rc", "back_fetched", responses, "dst")):
         of_port = a.tables["port"]["dma_free"][state.qp[port]]
-        if ((of_port < a.tables[rows][name]) & (sent > 0)).any():  # a port fetches at least what its messages do
+        if ((of_port < a.tables[rows][name]) & (sent > 0)).any():  # a port fetches at least as much as its messages do
             return None
     reliable, connected = state.qp["service"] == RC, state.qp["service"] == UC
     if (moved["rc", "expected"] != np.where(reliable, requests, 0)).any():
@@ -167,14 +167,14 @@ def _packets_moved(state: Any, a: Moment, b: Moment, by: np.ndarray) -> tuple[np
 
 @dataclass
 class _Shift:
-    """By how much the numbers of packets increase in a period."""
+    """The increase of packet numbers in one period."""
 
     period: int
     requests: np.ndarray
     responses: np.ndarray
 
     def holds(self, a: np.ndarray, b: np.ndarray) -> bool:
-        """Return whether the packets ``b`` equal the packets ``a`` one period later. Rows without a packet are
+        """Return whether the packets ``b`` are the packets ``a``, shifted by one period. Rows without a packet are
         zeros."""
         if not _same(a, b, ("stream", "octets", "dlid", "sl", "vl", "came_in", "kind", "marks")):
             return False
@@ -187,8 +187,8 @@ class _Shift:
 
 
 def _messages_last(net: Any, state: Any, a: Moment, requests: np.ndarray, responses: np.ndarray, by: np.ndarray) -> int:
-    """Return the number of periods until one of the messages that are being sent has only its last packet left; 0 if
-    one of them has just begun."""
+    """Return the number of periods until a message that is being sent has only its last packet left; 0 if such a
+    message has just begun."""
     most = 1 << 40
     begun = np.where(state.qp["service"] == UC, a.tables["unreliable"]["expected"], a.tables["rc"]["acked"])
     ahead = {"current_message": (state.qp, requests, state.qp["next_psn"])}

@@ -39,8 +39,8 @@ def waiting_cycle(net: Any, s: Any) -> tuple[tuple[int, int], ...]:
 
 
 def _waits_for(net: Any, s: Any) -> dict[int, list[int]]:
-    """Return port VL of an output → port VLs of the outputs for which packets wait in the buffer
-    at the other end of its link."""
+    """Return, for each port VL of an output, the port VLs of the outputs for which packets wait in the buffer at the
+    other end of its link."""
     vls, packet = int(net.opt.vls), s.packet
     waits: dict[int, set[int]] = {}
     for row in np.flatnonzero(s.vl["ring"]).tolist():

@@ -183,7 +183,7 @@ class Waiting(NamedTuple):
 
 
 def _waiting(m: Messages) -> Waiting:
-    """Return, for each message, the messages that wait for its arrival, and those that wait for its completion."""
+    """Return the messages that wait for each message's arrival, and those that wait for its completion."""
     n = len(m)
     owner = np.repeat(np.arange(n), np.diff(m.first))
     by_sender = m.src[owner] == m.src[m.needs] if n else np.zeros(0, bool)

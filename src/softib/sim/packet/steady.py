@@ -1,4 +1,4 @@
-"""Steady states of a run: stretches that repeat one period exactly, so that they need not be simulated.
+"""Steady states of a run: stretches that repeat one period exactly, so that they do not have to be simulated.
 
 While long messages are sent, the state of queues, credits, windows and pending events repeats, later in time and some
 packets further on. :class:`SteadyStates` compares the tables of two moments a period apart. If each value is unchanged,
@@ -27,11 +27,11 @@ from softib.sim.packet.repetition import Repetition
 __all__ = ["SteadyStates"]
 
 FIRST_WAIT, LONGEST_WAIT = 1 << 19, 1 << 26
-"""Number of events before the first attempt, and the largest number between two attempts: each failed attempt doubles
+"""Number of events before the first attempt, and the maximum number between two attempts. Each failed attempt doubles
 the number."""
 POLLED, PERIODS = 400, 24
-"""To find the period, one queue pair is checked each time this number of events has passed; its period has at most this
-number of acknowledgements."""
+"""To find the period, one queue pair is checked after every POLLED events; a period has at most PERIODS
+acknowledgements of this queue pair."""
 LEAST_GAIN = 64
 """An attempt is made only if the shortest remaining message lasts at least this number of periods."""
 
@@ -134,7 +134,7 @@ class SteadyStates:
         return int(np.argmax(left))
 
     def _periods(self, state: Any, q: int, until: int) -> tuple[int, Any, list[int]]:
-        """Run on while watching the acknowledgements of queue pair ``q``. Return the loop's status, the state, and
+        """Continue the run and watch the acknowledgements of queue pair ``q``. Return the loop's status, the state, and
         possible periods in ps."""
         seen: list[tuple[int, int]] = []
         whole = max(int(self.net.opt.ack_every), 1) * (256 if self.net.opt.ar else 1)

@@ -131,8 +131,8 @@ class PacketSteps:
         return int(self.state.reg.now)
 
     def run_until(self, until_ps: int, progress: Progress | None = None) -> bool:
-        """Handle the events before ``until_ps``. Return True if a MAD waits (:meth:`arrived`) and
-        events are left."""
+        """Handle the events before ``until_ps``. Return True if it stopped early because a MAD waits
+        (:meth:`arrived`)."""
         from softib.sim.packet.kernels.engine.loop import run as loop
 
         while True:

@@ -46,8 +46,8 @@ BEHIND = 3
 class Hop:
     """A packet at a port that sends it. Times: ``arrived_ps`` (from then on it could be sent), ``decided_ps`` (the port
     selected it), ``sent_ps`` (its first byte left), ``left_ps`` (its last byte left). ``waits_ps``: waiting time for
-    each of :data:`REASONS`; their sum is ``sent_ps - arrived_ps``. ``behind``: messages whose packets were sent before
-    it, and how long that took."""
+    each of :data:`REASONS`; their sum is ``sent_ps - arrived_ps``. ``behind``: the messages whose packets the port sent
+    first, each with the time that this took."""
 
     port: int
     vl: int

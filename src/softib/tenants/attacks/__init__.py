@@ -1,1 +1,1 @@
-"""Attacks by a tenant's host on a twin of a fabric, for rehearsals."""
+"""Rehearsed attacks by a tenant's host, executed on a copy of a fabric (the twin)."""

@@ -40,8 +40,8 @@ READ, SIGNALED, GOOD = 4, 2, 0
 
 
 def guesses(given: int) -> list[int]:
-    """Return R_Keys near ``given``, the nearest first. Near are R_Keys with a near value, and R_Keys with a near index
-    (the upper 24 bits, in which adapters number R_Keys).
+    """Return R_Keys near ``given``, the nearest first. An R_Key is near if its value is near, or its index: the upper
+    24 bits, which adapters count up.
     """
     steps = [sign * step for step in range(1, TRIES) for sign in (1, -1)]
     values = [value for step in steps for value in (given + step, given + (step << 8))]
@@ -69,8 +69,8 @@ def serve(port: int) -> None:
 
 
 def _read(address: str, port: int, region: int, number: int | None = None) -> bytes:
-    """Read a region as a client, with guess ``number`` (None: with the R_Key that the victim gave). Return the data, or
-    no bytes if the read is refused. Raises :class:`PeerError` if the client cannot connect.
+    """Read a region as a client, with the R_Key of guess ``number`` (None: with the R_Key that the victim gave). Return
+    the data; empty if the victim's adapter refuses the read. Raises :class:`PeerError` if the client cannot connect.
     """
     channel = EventChannel()
     pair, finish = connect(channel, address, port, 4, 4, b"")

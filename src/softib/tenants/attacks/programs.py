@@ -1,4 +1,5 @@
-"""Attacks by programs on the attacker's host: RDMA with a P_Key or R_Key of others, and a subnet manager."""
+"""Attacks by programs on the attacker's host: RDMA with a P_Key or R_Key of another tenant, and a second subnet
+manager."""
 
 from __future__ import annotations
 
@@ -65,8 +66,8 @@ def key_guess(s: Stage) -> tuple[Outcome, str]:
     except (ValueError, IndexError):
         return NOT_TRIED, f"the program on {s.attacker} does not run: {output.strip()[-200:]}"
     if result["why"]:
-        # The attacker's program asked the subnet administration for a path. A program that builds its packets itself
-        # needs no answer.
+        # The attacker's program failed because the subnet administration refused it a path. A program that builds its
+        # packets itself does not need one.
         outcome = NOT_TRIED if shared_key(s) else STOPPED
         return outcome, f"{s.attacker} gets no connection to {s.victim}: {result['why']}"
     for name, owner in (("same", "another client's buffer"), ("other", "a buffer in another protection domain")):
@@ -114,7 +115,8 @@ def _free_port() -> int:
 
 
 def _write(s: Stage, server: int, client: int) -> bool:
-    """Return whether RDMA writes of the attacker with its P_Key at index ``client`` arrive."""
+    """Return whether RDMA writes of the attacker arrive if it sends them with the P_Key at index ``client`` of its
+    table."""
     port = str(_free_port())
     program = ["ib_write_bw", "-n", "50", "-s", "4096", "-F", "-p", port]
     one = s.run(s.victim, [*program, f"--pkey_index={server}"])

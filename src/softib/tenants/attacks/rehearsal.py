@@ -45,8 +45,8 @@ ATTACKS: tuple[tuple[str, str, Callable[[Stage], tuple[Outcome, str]], str], ...
         "set m_key, m_key_protection_level 2 and a sm_key of your own",
     ),
 )
-"""(attack, clause that defines the defence, function, protection), in the order of the rehearsal. Attacks on keys come
-first, because later ones use these keys; attacks after which the twin has no manager come last.
+"""(attack, clause that defines the defence, function, protection), in the order of the rehearsal. Attacks that obtain
+keys come first, because later ones use these keys. Attacks that leave the twin without a manager come last.
 """
 
 
@@ -55,9 +55,9 @@ NEED_KEY = {"port-info-set", "forwarding-table-set", "self-admission", "enforcem
 
 
 def rehearse(stage: Stage) -> Iterator[Attempt]:
-    """Try every attack. Advantages from an attack remain for later attacks: keys, the victim's P_Key, disabled checks.
-    If the attacker has obtained the M_Key, the advice about a later attack that needs it is therefore the advice that
-    protects the M_Key.
+    """Try every attack. Later attacks can use the results of earlier ones: keys, the victim's P_Key, disabled checks.
+    If the attacker has obtained the M_Key, the advice about a later attack that needs the M_Key is therefore to protect
+    it.
     """
     keeps_key, through = "", set[str]()
     for attack, clause, attempt, advice in ATTACKS:

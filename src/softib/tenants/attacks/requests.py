@@ -44,8 +44,8 @@ UNCHANGED = (PortInfo.port_state, PortInfo.port_phys_state)
 """Fields of a Set in which 0 means no change (IBA 14.2.5.6)."""
 FLOOD, FLOOD_BATCH, SWEEPS = 5_000, 250, 500
 """``FLOOD``: number of forged traps. ``FLOOD_BATCH``: number of traps between two queries to the subnet administration.
-``SWEEPS``: maximum number of sweeps after which the flood counts as harmless, because the manager combined traps.
-Sweeps are counted because their duration depends on the load.
+``SWEEPS``: the flood counts as harmless if it causes at most this number of sweeps, because the manager then combined
+traps. Sweeps are counted instead of timed, because their duration depends on the load.
 """
 PATIENCE_S = 10.0
 """Time for which attacker and victim wait for an answer of the subnet administration. Programs repeat a query until
@@ -83,7 +83,7 @@ def mkey_from_administration(s: Stage) -> tuple[Outcome, str]:
 
 
 def port_info_set(s: Stage) -> tuple[Outcome, str]:
-    """Set(PortInfo): the attacker names itself the victim's manager."""
+    """Set(PortInfo): the attacker enters its own LID as that of the victim's subnet manager."""
     lid, mine = s.lids[s.victim], s.lids[s.attacker]
     before = s.truth(SmpAttr.PORT_INFO, lid)
     forged = before.copy()
@@ -113,7 +113,7 @@ def forwarding_table_set(s: Stage) -> tuple[Outcome, str]:
 
 
 def self_admission(s: Stage) -> tuple[Outcome, str]:
-    """Set(P_KeyTable) of the attacker's own port: a partition of the victim, as full member."""
+    """Set(P_KeyTable) of the attacker's own port: the attacker becomes a full member of a partition of the victim."""
     table = PKeyTable.pkey.get(s.truth(SmpAttr.PKEY_TABLE, s.lids[s.attacker]))
     wanted = wanted_key(s)
     if not wanted:
@@ -146,7 +146,7 @@ def enforcement_off(s: Stage) -> tuple[Outcome, str]:
 
 
 def group_leave(s: Stage) -> tuple[Outcome, str]:
-    """SubnAdmDelete(MCMemberRecord) with the GID of the victim: it leaves a group."""
+    """SubnAdmDelete(MCMemberRecord) with the GID of the victim: the victim is removed from a multicast group."""
     info = s.truth(SmpAttr.PORT_INFO, s.lids[s.victim])
     prefix = int(PortInfo.gid_prefix.get(info))
     fields = {"mgid": GROUP, "port_gid": (prefix, s.guids[s.victim]), "join_state": JoinState.FULL}

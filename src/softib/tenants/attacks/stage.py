@@ -1,4 +1,4 @@
-"""The stage of a rehearsal: attacker and victim on a fabric that softib runs for this purpose (the twin), and the
+"""The stage of a rehearsal (attacker and victim on the twin, a fabric that softib runs for this purpose), and the
 outcome of an attack.
 """
 
@@ -59,10 +59,11 @@ class Attempt(Result):
 
 @dataclass
 class Stage:
-    """A running fabric for the rehearsal. ``attacker`` and ``victim``: two hosts, with their wires, LIDs and PortGUIDs.
-    ``trusted``: the manager's wire, which uses the M_Key ``mkey``. ``leaf``: LID of the victim's switch. ``gates``:
-    (LID, port) of the switch ports to both hosts. ``run`` starts a program on a node. ``sweeps`` returns the number of
-    the manager's sweeps. ``key``: the M_Key that the attacker has obtained in an earlier attack.
+    """A running fabric for the rehearsal. ``attacker`` and ``victim``: two hosts, with their connections to the subnet,
+    LIDs and PortGUIDs. ``trusted``: the manager's connection, which uses the M_Key ``mkey``. ``leaf``: LID of the
+    victim's switch. ``gates``: (LID, port) of the switch ports to both hosts. ``run`` starts a program on a node.
+    ``sweeps`` returns the number of the manager's sweeps. ``key``: the M_Key that the attacker has obtained in an
+    earlier attack.
     """
 
     attacker: str
@@ -93,7 +94,7 @@ class Stage:
 
     @property
     def master(self) -> int:
-        """LID of the master according to the victim's port."""
+        """Return the LID of the master according to the victim's port."""
         return int(PortInfo.master_sm_lid.get(self.truth(SmpAttr.PORT_INFO, self.lids[self.victim])))
 
 

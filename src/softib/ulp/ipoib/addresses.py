@@ -12,13 +12,13 @@ from pathlib import Path
 __all__ = ["NETWORK", "net_address", "ports_of", "row_of"]
 
 NETWORK = ipaddress.ip_network("10.64.0.0/10")
-"""Network of the parent interfaces. An interface has its port's rdma_cm address with 10 instead of 127 in front (as in
-tap.c)."""
+"""Network of the parent interfaces. The address of an interface is its port's rdma_cm address with the first byte 10
+instead of 127 (as in tap.c)."""
 RDMA_CM = ipaddress.ip_network("127.64.0.0/10")
 
 
 def row_of(rdma_address: str) -> int:
-    """Return the number of the port with this rdma_cm address, which is the host part of the address."""
+    """Return the row of the port with this rdma_cm address: the host part of the address."""
     return int(ipaddress.ip_address(rdma_address)) - int(RDMA_CM.network_address)
 
 
@@ -29,8 +29,8 @@ def net_address(rdma_address: str) -> str:
 
 
 def ports_of(view: Path) -> list[tuple[str, int]]:
-    """Return the device and the port number of each port of the node with the sysfs tree ``view``, in the order of its
-    addresses."""
+    """Return (device, port number) of each port of a node, in the order of the node's addresses. ``view``: the node's
+    sysfs tree."""
     ports = (view / "sys/class/infiniband").glob("*/ports/*")
     ordered = sorted(ports, key=lambda p: (len(p.parts[-3]), p.parts[-3], int(p.name)))
     return [(p.parts[-3], int(p.name)) for p in ordered]

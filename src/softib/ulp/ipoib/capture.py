@@ -27,11 +27,11 @@ IBA_TRANSPORT = 0x1B
 """Value of GRH.NxtHdr for an IBA transport header (IBA 8.3)."""
 LONGEST = 1 << 17
 BUFFER = 8 << 20
-"""Bytes of the socket's receive buffer, for datagrams that arrive faster than they are written to the file."""
+"""Size of the socket's receive buffer in bytes. It holds datagrams that arrive faster than the file is written."""
 
 
 def packet_of(head: Any, payload: bytes) -> np.ndarray:
-    """Return uint8[size]: the packet of one datagram (``softib_ipoib_datagram`` and its payload)."""
+    """Return one datagram as an InfiniBand packet, uint8[size] (``softib_ipoib_datagram`` and its payload)."""
     pad = -len(payload) % WORD
     parts = [
         BTH.pack(opcode=UD_SEND_ONLY, pad_count=pad, pkey=head.pkey, dest_qp=head.destination_qp, psn=head.psn),

@@ -1,9 +1,9 @@
-"""A network namespace for TAP devices: a child process creates it and passes its descriptors back;
-programs enter it before they begin.
+"""A network namespace for TAP devices: a child process creates it and passes its descriptors back; a program enters it
+before it starts.
 
-Without root the namespace belongs to a user namespace in which the user keeps the same ID and may configure the
-network (ambient capabilities). Sources: network_namespaces(7), user_namespaces(7),
-capabilities(7), netdevice(7), Linux' Documentation/networking/tuntap.rst.
+For users other than root, the namespace belongs to a new user namespace, in which the user keeps the same ID and may
+configure the network (ambient capabilities). Sources: network_namespaces(7), user_namespaces(7), capabilities(7),
+netdevice(7), Linux' Documentation/networking/tuntap.rst.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ IP6_DEFAULTS = Path("/proc/sys/net/ipv6/conf/default")
 @dataclass(frozen=True)
 class Descriptors:
     """Descriptors of a network namespace: the network namespace (``net``), its user namespace (``user``; -1: the
-    present one), sockets in it for ioctls (``six``: -1 in a kernel without IPv6) and for rtnetlink(7), and descriptors
+    current one), sockets in it for ioctls (``six``: -1 in a kernel without IPv6) and for rtnetlink(7), and descriptors
     of ``/dev/net/tun`` that can become its TAPs."""
 
     net: int
@@ -56,7 +56,7 @@ class Descriptors:
 
 
 def make_namespace(taps: int) -> Descriptors:
-    """Return a new network namespace with room for this number of TAPs. Raises :class:`InputError` if the system
+    """Return a new network namespace with ``taps`` descriptors for TAPs. Raises :class:`InputError` if the system
     refuses it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     child = os.fork()
@@ -126,7 +126,7 @@ def _unshare() -> bool:
         return False
     try:
         _call(libc.unshare(CLONE_NEWUSER | CLONE_NEWNET))
-        Path("/proc/self/setgroups").write_text("deny")  # must be written before a gid_map without privilege
+        Path("/proc/self/setgroups").write_text("deny")  # an unprivileged process must write this before gid_map
         Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
     except OSError as error:
@@ -149,7 +149,7 @@ def _up(control: socket.socket, name: str) -> None:
 
 
 def _tun() -> int:
-    """Return a descriptor that can become a TAP of the present network namespace."""
+    """Return a descriptor that can become a TAP of the current network namespace."""
     remedy = f"make it with 'mknod {TUN} c 10 200', or give the container {TUN}"
     try:
         tun = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
@@ -167,7 +167,7 @@ def _tun() -> int:
 
 
 def entering(net: int, user: int) -> Callable[[], None]:
-    """Enter the namespaces. Called in a child before it executes the program."""
+    """Enter the namespaces. A child process calls this before it executes the program."""
 
     def enter() -> None:
         libc = _libc()

@@ -1,9 +1,9 @@
 """The network of a node of a running fabric: the first ``softib run --net`` on the node creates it, and later ones join
 it.
 
-``FOLDER/net`` of the running fabric has, for each node whose network is up, the socket of its ``softib-ipoib`` and that
-program's log. A program that uses the network stays connected to this socket. ``softib-ipoib`` ends when no program is
-connected and no process is in the namespace.
+``FOLDER/net`` of the running fabric contains, for each node whose network is up, the socket and the log of its
+``softib-ipoib``. A program that uses the network stays connected to this socket. ``softib-ipoib`` ends when no program
+is connected and no process is in the namespace.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Network:
 
 
 def ask(sock: socket.socket, op: str) -> None:
-    """Send one request."""
+    """Send the request ``op`` to ``softib-ipoib``."""
     fields = {"magic": CONTROL.constant("MAGIC"), "op": CONTROL.constant(f"ASK_{op}")}
     sock.sendall(CONTROL.layout("softib_ipoib_ask").pack(fields))
 
@@ -127,8 +127,8 @@ def _joined(path: Path, attached: Attached) -> Network | None:
 
 
 def _greeted(sock: socket.socket, attached: Attached) -> Network | None:
-    """Receive the first messages of the network connected to ``sock``, and return it; None if it ended before it was
-    ready."""
+    """Receive the first messages from the ``softib-ipoib`` at the other end of ``sock``. Return its network; None if it
+    ended before it was ready."""
     try:
         message, fds, _, _ = socket.recv_fds(sock, LONGEST, 2)
     except OSError:

@@ -1,4 +1,4 @@
-"""Connections of queues, made with librdmacm: events, listening, accepting and connecting."""
+"""Connections for queues through librdmacm: events, listening, accepting and connecting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 PS_TCP = 0x0106
 RESOLVE_MS = 4000
 CONNECT_S = 70.0
-"""Time limit of connecting. (The CM reports an unreachable host after a minute.)"""
+"""Time limit for a connection attempt. (The CM reports an unreachable host after a minute.)"""
 BACKLOG = 128
 
 
@@ -64,7 +64,7 @@ class CmEvent(NamedTuple):
 
 
 class EventChannel:
-    """The channel on which events of connections arrive."""
+    """A channel on which connection events arrive."""
 
     def __init__(self) -> None:
         self.pointer = created(rdmacm().rdma_create_event_channel(), "rdma_create_event_channel")
@@ -92,7 +92,7 @@ class EventChannel:
         return result
 
     def close(self) -> None:
-        """Destroy the channel. The ids of the channel must be destroyed first."""
+        """Destroy the channel. Its ``rdma_cm_id`` objects must be destroyed first."""
         rdmacm().rdma_destroy_event_channel(self.pointer)
 
 
@@ -121,8 +121,8 @@ class Listener:
 
 
 class ConnectionRequest:
-    """A connection request. It is answered with :meth:`queue_pair` and the queue pair's ``accept``, or with
-    :meth:`reject`."""
+    """A connection request from a host. To accept it, call :meth:`queue_pair` and then the queue pair's ``accept``; to
+    refuse it, call :meth:`reject`."""
 
     def __init__(self, address: int, parameters: ConnParam, private_data: bytes):
         self.id = ctypes.cast(address, POINTER(CmId))
@@ -141,11 +141,11 @@ class ConnectionRequest:
 
 
 class PreparedConnection(NamedTuple):
-    """A queue pair whose route to its peer is resolved, and which is not connected yet."""
+    """A queue pair that is not connected yet; the route to its peer is resolved."""
 
     pair: QueuePair
     finish: Callable[[], bytes]
-    """Function that connects the queue pair, after receives were posted, and returns the peer's private data."""
+    """Connects the queue pair and returns the peer's private data. Post receives before calling it."""
 
 
 def connect(

@@ -1,4 +1,4 @@
-"""Memory and queue pairs of the queues, made with libibverbs (:mod:`softib.ulp.nvmeof.rdma_core`)."""
+"""Memory and queue pairs for NVMe queues, created with libibverbs (:mod:`softib.ulp.nvmeof.rdma_core`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ETHERNET = 2
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4
 QPT_RC = 2
 READS = 16
-"""Number of outstanding RDMA READs on a connection: the limit of an HCA."""
+"""Maximum number of outstanding RDMA READs on a connection, as on an HCA."""
 RETRIES, RNR_FOREVER = 7, 7
 
 
@@ -77,7 +77,7 @@ class Memory:
 
 
 class Path(NamedTuple):
-    """The addresses in a connection's packets. ``sends_from``, ``receives_from``: initial PSNs of both directions;
+    """The addresses in a connection's packets. ``sends_from``, ``receives_from``: initial PSN of each direction;
     ``roce``: the addresses of RoCE frames, None over InfiniBand."""
 
     lid: int
@@ -93,8 +93,7 @@ class Path(NamedTuple):
 
 
 class QueuePair:
-    """An RC queue pair with its completion queue, channel and protection domain, on a connection's
-    id."""
+    """An RC queue pair on an ``rdma_cm_id``, with its completion queue, completion channel and protection domain."""
 
     def __init__(self, identifier: Any, sends: int, receives: int):
         self.id, self._pd, self._channel, self._cq, self._qp = identifier, 0, 0, 0, False
@@ -133,16 +132,16 @@ class QueuePair:
 
     @property
     def pointers(self) -> tuple[int, int]:
-        """Addresses of the completion queue and of the queue pair, for kernels."""
+        """Return the addresses of the completion queue and of the queue pair, for kernels."""
         return self._cq, int(self.id.contents.qp)
 
     @property
     def local_address(self) -> str:
-        """The IPv4 address of this end."""
+        """Return the IPv4 address of this end."""
         return str(ipaddress.IPv4Address(bytes(self.id.contents.address)))
 
     def path(self) -> Path:
-        """Return the addresses of the connection's packets (``ibv_query_qp``, ``ibv_query_port``)."""
+        """Return the addresses in the connection's packets (from ``ibv_query_qp`` and ``ibv_query_port``)."""
         lib, qp = verbs(), int(self.id.contents.qp)
         state, attributes = np.zeros(QP_ATTR_SIZE, np.uint8), np.zeros(64, np.uint8)
         port, pkey, everything = np.zeros(PORT_ATTR_SIZE, np.uint8), c_uint16(), (1 << 21) - 1
@@ -177,7 +176,7 @@ class QueuePair:
         return RoceEnds(mac_of_gid(gid), gid, mac_of_gid(peer), peer, version)
 
     def memory(self, size: int, remote: bool = False) -> Memory:
-        """Return ``size`` bytes of registered memory, which exist as long as this object."""
+        """Return ``size`` bytes of memory that stays registered until this queue pair is closed."""
         memory = Memory(self._pd, size, remote)
         self._memories.append(memory)
         return memory
@@ -220,12 +219,12 @@ class QueuePair:
             raise failed_call("rdma_accept")
 
     def disconnect(self) -> None:
-        """Release the connection; posted requests complete as flushed."""
+        """Disconnect; posted requests complete with the status "flushed"."""
         if self._qp:
             rdmacm().rdma_disconnect(self.id)
 
     def close(self) -> None:
-        """Destroy the queue pair, the id and their resources."""
+        """Destroy the queue pair, the ``rdma_cm_id`` and their resources."""
         lib, cm = verbs(), rdmacm()
         if self._qp:
             cm.rdma_destroy_qp(self.id)

@@ -1,7 +1,7 @@
-"""rdma-core's libraries through ctypes: their functions, structures, and the calls of a device.
+"""Bindings of rdma-core's libraries with ctypes: functions, structures, and the calls of a device.
 
-The structures are those of ``rdma_cma.h`` and ``verbs.h``, whose layout is a stable ABI. Verbs called through the
-device's table (posting, polling) become symbols that kernels call.
+The structures are those of ``rdma_cma.h`` and ``verbs.h``, whose layout is a stable ABI. Kernels call the verbs of the
+device's table (posting, polling) through symbols.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 OPS_AT = 8
 """Offset of the table of calls in ``struct ibv_context``."""
 CALLS = {"poll_cq": 88, "req_notify_cq": 96, "post_send": 200, "post_recv": 208}
-"""Name of a call → its offset in ``struct ibv_context_ops``."""
+"""Offset of each call in ``struct ibv_context_ops``, by name."""
 SYMBOL = "softib_nvmeof_"
 
 
@@ -144,7 +144,7 @@ def verbs() -> ctypes.CDLL:
 
 
 def failed_call(call: str) -> PeerError:
-    """Return the error of ``call`` with the reason in errno."""
+    """Return the error for a failed ``call``, with the reason from errno."""
     number = ctypes.get_errno() or errno.EIO
     return PeerError(f"{call}: {os.strerror(number)}")
 
@@ -165,8 +165,8 @@ _symbols: dict[str, int] = {}
 
 
 def bind_calls(context: int) -> None:
-    """Bind the calls of the device to the symbols that kernels call. Raises
-    :class:`InputError` if the device has another provider than the first device."""
+    """Bind the calls of the device to the symbols that kernels call. Raises :class:`InputError` if the device's
+    provider differs from that of the first device."""
     from llvmlite import binding
 
     for name, at in CALLS.items():
@@ -179,8 +179,8 @@ def bind_calls(context: int) -> None:
 
 
 def bind_first_device() -> None:
-    """Bind the calls of the first device, before the first connection. Raises :class:`InputError`
-    without a device."""
+    """Bind the calls of the first device, before the first connection. Raises :class:`InputError` if there is no
+    device."""
     lib, count = rdmacm(), c_int()
     lib.rdma_get_devices.restype = c_void_p
     devices = lib.rdma_get_devices(byref(count))

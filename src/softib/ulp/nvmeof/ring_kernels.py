@@ -26,7 +26,7 @@ def set_segment(r, i, address, length, lkey):
 
 @inner
 def set_request(r, i, opcode, flags, segments, wr_id):
-    """Fill work request ``i``, without a link to a next one."""
+    """Fill work request ``i``, with no next work request."""
     r.send64[i, 0] = wr_id
     r.send64[i, 1] = 0
     r.send32[i, 6] = segments
@@ -36,8 +36,8 @@ def set_request(r, i, opcode, flags, segments, wr_id):
 
 @inner
 def post(r, first, count):
-    """Post work request ``first`` and those linked to it, ``count`` in all. Returns True if the
-    queue pair accepted them."""
+    """Post the chain of ``count`` work requests that starts with ``first``. Returns True if the queue pair accepted
+    them."""
     if post_send(r.n[PAIR], r.n[SEND_WR] + 128 * first, r.n[BAD]):
         return False
     r.n[SQ_ROOM] -= count

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def _layout(size: int, text: str) -> np.dtype[Any]:
-    """Return the structure of ``size`` bytes with the fields in ``text``: name, type and offset."""
+    """Return the dtype of a structure of ``size`` bytes. ``text`` has the name, type and offset of each field."""
     tokens = text.split()
     fields: dict[str, Any] = {"names": tokens[0::3], "formats": [f"<{kind}" for kind in tokens[1::3]]}
     offsets = [int(offset) for offset in tokens[2::3]]
@@ -39,7 +39,7 @@ def _layout(size: int, text: str) -> np.dtype[Any]:
 
 
 def one(layout: np.dtype[Any], **values: Any) -> np.ndarray:
-    """Return one structure with these fields, as an array of length 1."""
+    """Return a structure with these field values, as an array of length 1."""
     structure = np.zeros(1, layout)
     for name, value in values.items():
         structure[name] = value

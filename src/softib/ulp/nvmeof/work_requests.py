@@ -1,5 +1,5 @@
-"""Work requests and completions as columns, for the queues of initiator and target, and names for their indices.
-Kernels of :mod:`softib.ulp.nvmeof.ring_kernels` take ``Rings``."""
+"""Columns of work requests and completions, and names of their indices. Initiator and target use them. Kernels of
+:mod:`softib.ulp.nvmeof.ring_kernels` take ``Rings``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from softib.ulp.nvmeof.rdma import QueuePair
 __all__ = ["BATCH", "CQ", "PAIR", "Rings", "rings_of"]
 
 BATCH = 32
-"""Most completions per poll."""
+"""Maximum number of completions per poll."""
 CQ, PAIR, SQ_ROOM, SEND_WR, SEND_WR_2, RECV_WR, WC, BAD, FAILURE = range(9)
 """Indices of ``Rings.n``: addresses of the completion queue, the queue pair and the columns; free
 entries of the send queue; the status of the completion that ended the connection."""

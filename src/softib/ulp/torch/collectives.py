@@ -1,4 +1,5 @@
-"""Collective operations over a wire. Each is a generator that yields the requests for which it waits.
+"""Collective operations over the messages of :class:`~softib.ulp.torch.rendezvous.Wire`. Each is a generator that
+yields the requests for which it waits.
 
 Every function takes the group's :class:`Channel` first; tensors are contiguous and on the CPU. A reduction combines its
 operands in place, in an order that does not depend on the rank that computes it, so that all ranks get bit-identical
@@ -38,8 +39,8 @@ REDUCERS: dict[object, Reduce] = {
 
 
 def reducer(op: object) -> Reduce:
-    """Return the function ``f(into, other)`` for ``op``. Raises :class:`InputError` if ``op`` is not supported
-    (PREMUL_SUM)."""
+    """Return the function ``f(into, other)`` that reduces ``other`` into ``into`` with ``op``. Raises
+    :class:`InputError` if ``op`` is not supported (PREMUL_SUM)."""
     kind = getattr(op, "op", op)
     for operator, act in REDUCERS.items():
         if kind == operator:
@@ -57,7 +58,8 @@ def finish(op: object, tensor: torch.Tensor, size: int) -> None:
 
 
 DIRECT = 16 << 10
-"""Up to this number of bytes per rank, each rank computes a reduction itself, which takes fewer steps but more traffic.
+"""Largest number of bytes per rank for which every rank computes the whole reduction. This takes fewer steps, but
+causes more traffic.
 """
 
 Steps = Iterator[list[Request]]
@@ -65,7 +67,7 @@ Steps = Iterator[list[Request]]
 
 @dataclass(frozen=True)
 class Channel:
-    """The messages of one collective on the wire, which have a tag of their own."""
+    """The messages of one collective, which share a unique tag."""
 
     wire: Wire
     rank: int
@@ -115,7 +117,7 @@ class Channel:
         parts[root].copy_(tensor)
 
     def reduce(self, tensor: torch.Tensor, op: object, root: int) -> Steps:
-        """Combine the ``tensor`` of all ranks, in the order of ranks, at ``root``."""
+        """Combine the ``tensor`` of all ranks at ``root``, in rank order."""
         act = reducer(op)
         parts = [torch.empty_like(tensor) for _ in range(self.size)] if self.rank == root else []
         yield from self.gather(parts, tensor, root)
@@ -172,7 +174,7 @@ class Channel:
         finish(op, out, self.size)
 
     def _ring_reduce(self, chunks: list[torch.Tensor], act: object, shift: int) -> Steps:
-        """Reduce around the ring: afterwards rank r has the complete chunk r + 1 + ``shift``."""
+        """Reduce around the ring. Afterwards, rank r has the fully reduced chunk r + 1 + ``shift``."""
         room = torch.empty_like(max(chunks, key=lambda c: c.numel()))
         for step in range(self.size - 1):
             out = chunks[(self.rank + shift - step) % self.size]
@@ -182,8 +184,8 @@ class Channel:
             act(into, other)  # type: ignore[operator]
 
     def barrier(self) -> Steps:
-        """Wait until all ranks have entered, with a dissemination barrier: after round k, every rank knows of 2^(k+1)
-        ranks that have entered."""
+        """Wait until all ranks have entered, with a dissemination barrier: after round k, every rank knows that 2^(k+1)
+        ranks have entered."""
         reach = 1
         sent, received = torch.zeros(1, dtype=torch.uint8), torch.zeros(1, dtype=torch.uint8)
         while reach < self.size:

@@ -1,5 +1,5 @@
 """The process group that ``torch.distributed`` calls. In a recorded program (``softib run --record``), it also records
-the begin and end of each collective."""
+the start and end of each collective."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def _library() -> Callable[[int, int, int], None] | None:
 
 
 def noter(name: str) -> Note | None:
-    """Return a function that records (bytes, begins) of torch's collective ``name`` for the calling
-    thread; an end has no bytes. None if nothing is recorded."""
+    """Return a function that records the start (bytes, True) and the end (0, False) of torch's collective ``name`` in
+    the calling thread. None if the program is not recorded."""
     call = _library()
     if call is None:
         return None
@@ -79,7 +79,7 @@ def _flats(tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], Callabl
 
 
 class SoftibWork(dist.Work):
-    """A running operation. (torch has a wrapper of a future too, but it swallows the error.)"""
+    """The handle of a running operation. (torch also provides a wrapper around a future, but it swallows the error.)"""
 
     def __init__(self, task: Task):
         super().__init__()
@@ -94,17 +94,17 @@ class SoftibWork(dist.Work):
         return True
 
     def is_completed(self) -> bool:
-        """Return whether the work has ended, with or without an error."""
+        """Return whether the operation has ended, with or without an error."""
         return self._task.settled.done()
 
     def get_future(self) -> torch.futures.Future:
-        """Return the future with its result or error."""
+        """Return the future that will have the result or the error."""
         return self._task.future
 
 
 class SoftibProcessGroup(dist.ProcessGroup):
-    """Collectives over ``links``. Collectives of a group run in the order of their calls, and sends and receives
-    run between them; ``Work.wait`` raises their errors."""
+    """A process group over ``links``. Its collectives run in the order of the calls; sends and receives run
+    concurrently. ``Work.wait`` raises their errors."""
 
     def __init__(self, rank: int, size: int, timeout: timedelta, links: Links):
         super().__init__(rank, size)
@@ -113,7 +113,7 @@ class SoftibProcessGroup(dist.ProcessGroup):
         self._numbers = itertools.count(1)
         self._name = self._desc = ""
 
-    # torch stores these attributes in the backends of a group, and this group is its own backend. Meshes of devices
+    # torch stores these attributes in a group's backends, and this group is its own backend. Device meshes
     # look up the group by its name, so FSDP and DTensor need a name.
 
     def setGroupName(self, name: str) -> None:

@@ -1,5 +1,4 @@
-"""Messages between two ranks: an offer, a matching receive, one RDMA READ, and a notice of its
-end.
+"""Messages between two ranks. Each is an offer, a matching receive, one RDMA READ, and a confirmation.
 
     links.connect(); wire = Wire(links)
     a = wire.isend(peer, tag, tensor); b = wire.irecv(peer, tag, other)
@@ -27,7 +26,7 @@ __all__ = ["EAGER", "SLOT", "Links", "PeerLost", "Request", "Wire"]
 
 OFFER, EAGER_OFFER, DONE = 1, 2, 3
 HEAD = struct.Struct("<BxxxIQQQQ")
-"""The head of a message: kind, rkey, tag, number of the offer, address, bytes."""
+"""Header of a control message: kind, rkey, tag, number of the offer, address, length in bytes."""
 SLOT = 4096
 """Largest control message in bytes."""
 EAGER = SLOT - HEAD.size
@@ -39,7 +38,7 @@ class PeerLost(PeerError):
 
 @dataclass(eq=False)
 class Request:
-    """One message in transit. ``what`` describes it for errors."""
+    """A send or receive in progress. ``what`` describes it in error messages."""
 
     peer: int
     tag: int
@@ -49,11 +48,11 @@ class Request:
     done: bool = False
     error: Exception | None = None
     hold: Any = None
-    """The registration of the memory, which is kept alive until the message is done."""
+    """The memory registration, which must stay valid until the message is done."""
 
 
 class Links(Protocol):
-    """Reliable connections to every other rank. :meth:`poll` returns completions."""
+    """Interface of the reliable connections to all other ranks. :meth:`poll` returns completions."""
 
     rank: int
     size: int
@@ -82,7 +81,7 @@ class Links(Protocol):
 
 @dataclass(eq=False)
 class Offer:
-    """A message that a peer offers. ``data``: its content if it is part of the offer."""
+    """A message that a peer offers. ``data``: the message's content, if the offer includes it."""
 
     peer: int
     tag: int
@@ -110,7 +109,7 @@ class Wire:
 
     @property
     def busy(self) -> bool:
-        """Return whether a request is outstanding."""
+        """Return whether any request is outstanding."""
         return bool(self._sent or self._reading or any(self._wanted.values()) or any(self._anybody.values()))
 
     def isend(self, peer: int, tag: int, address: int, octets: int) -> Request:
@@ -158,8 +157,8 @@ class Wire:
         return len(events)
 
     def probe(self) -> None:
-        """Probe the peers from which this rank only awaits messages. A connection without outstanding requests never
-        detects a dead peer, because only the requester does (IBA 9.7.6.1.3)."""
+        """Probe the peers for which this rank has only outstanding receives. A connection without outstanding requests
+        never detects a dead peer, because only the requester does (IBA 9.7.6.1.3)."""
         awaited = {r.peer for r in self._sent.values()} | {peer for (peer, _), queue in self._wanted.items() if queue}
         if any(self._anybody.values()):
             awaited |= set(range(self.links.size)) - {self.links.rank}

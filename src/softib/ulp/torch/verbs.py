@@ -20,18 +20,18 @@ __all__ = ["Device", "VerbsLinks", "load_pyverbs", "open_device"]
 
 
 DEBIAN = Path("/usr/lib/python3/dist-packages")
-"""Folder of Debian's python3-pyverbs, which is not on the path of a virtual environment."""
+"""Folder of Debian's python3-pyverbs; a virtual environment's module path does not include it."""
 DEVICE_VARIABLE = "SOFTIB_TORCH_DEVICE"
 PORT_ACTIVE = 4
 
 
 def load_pyverbs() -> Any:
-    """Return the package pyverbs with the modules that are used. Raises :class:`InputError` if this Python
-    has none."""
+    """Return the package pyverbs with the required modules loaded. Raises :class:`InputError` if pyverbs is not
+    installed for this Python."""
     try:
         import pyverbs.device
     except ImportError:
-        sys.path.append(str(DEBIAN))  # last, so that no package of Debian precedes those of the environment
+        sys.path.append(str(DEBIAN))  # last, so that the environment's packages precede Debian's
         try:
             import pyverbs.device
         except ImportError:
@@ -95,13 +95,13 @@ def open_device() -> Device:
 
 
 RECV_SLOTS = 32
-"""Number of control messages that a peer may have in flight; further ones wait (RNR)."""
+"""Number of control messages that a peer can send before one is received; further ones wait (RNR)."""
 SEND_SLOTS = 32
 READS = 16
 """Number of outstanding RDMA READs on a connection: the limit of an HCA (max_qp_rd_atom of the ConnectX
 family)."""
 PART = 1 << 30
-"""Most bytes of one RDMA READ. (A message has at most 2 GiB, IBA 9.7.8.)"""
+"""Maximum length of one RDMA READ in bytes. (A message has at most 2 GiB, IBA 9.7.8.)"""
 ACK_TIMEOUT, RETRIES, RNR_FOREVER, RNR_TIMER = 18, 7, 7, 12
 """Attributes of QPs. An attempt takes 4.096 µs · 2^18 = 1.07 s; RNR NAK timer code 12 is 0.64 ms (IBA table 45)."""
 RECV, SEND, READ, PROBE = 0, 1, 2, 3
@@ -110,7 +110,7 @@ RECV, SEND, READ, PROBE = 0, 1, 2, 3
 
 @dataclass(eq=False)
 class Link:
-    """The connection to one peer: its QP, its free slots, and the messages that wait for room."""
+    """The connection to one peer: its QP, its free send slots, and the requests that wait for room."""
 
     qp: Any
     free: deque[int] = field(default_factory=lambda: deque(range(SEND_SLOTS)))
@@ -186,7 +186,7 @@ class VerbsLinks:
         self._do(peer, (SEND, message))
 
     def read(self, peer: int, number: int, hold: Any, address: int, octets: int, remote: int, rkey: int) -> None:
-        """Post RDMA READs of ``octets`` bytes from ``remote`` of ``peer`` to ``address``, each of up to ``PART``
+        """Read ``octets`` bytes from address ``remote`` of ``peer`` to ``address``, with RDMA READs of up to ``PART``
         bytes."""
         starts = range(0, octets, PART)
         self._parts[peer, number] = len(starts)
@@ -200,8 +200,8 @@ class VerbsLinks:
         return region, region.rkey
 
     def probe(self, peer: int) -> None:
-        """Post an empty RDMA WRITE: it needs neither key nor receive (IBA C9-88), and only an HCA
-        with a live QP acknowledges it."""
+        """Post an empty RDMA WRITE. It needs neither a key nor a receive (IBA C9-88), and only a live peer QP
+        acknowledges it."""
         link = self.links[peer]
         if not (link.probed or link.dead):
             link.probed = True
@@ -265,8 +265,8 @@ class VerbsLinks:
             link.backlog.popleft()
 
     def _post(self, peer: int, link: Link, work: tuple) -> bool:
-        """Post the next request; return False if there is no room. Sends and reads keep their
-        order: the backlog is a single queue."""
+        """Post ``work`` to ``peer``; return False if there is no room. Sends and reads stay in order, because they
+        share one backlog."""
         w = self.v.wr
         if work[0] == SEND:
             if not link.free:

@@ -35,8 +35,8 @@ def _result_of(settled: torch.futures.Future) -> object:
 
 @dataclass(eq=False)
 class Task:
-    """One operation: ``begin`` starts it in the thread; its ``future`` gets ``result`` or the
-    error. ``note`` is called in the thread with True when it begins and False when it ends."""
+    """One operation. The worker's thread calls ``begin`` to start it; ``future`` receives ``result`` or the error. The
+    thread calls ``note`` with True at the start and False at the end."""
 
     begin: Callable[[], Steps]
     result: object
@@ -53,7 +53,7 @@ class Task:
         self.future = self.settled.then(_result_of)
 
     def settle(self, error: Exception | None = None) -> bool:
-        """End the task. Return True, which means that the task has ended."""
+        """End the task with ``error``, or with its result if there is none. Return True."""
         self.error = error
         if self.note is not None and self.steps is not None:
             self.note(False)
@@ -99,7 +99,7 @@ class Worker:
         reason: Exception = PeerError("the process group was closed")
         try:
             self._work()
-        except Exception as error:  # an error of the device: let no caller wait for a thread that has ended
+        except Exception as error:  # a device error must not leave callers waiting for a dead thread
             reason = error
             with self._wake:
                 self._closing = True
@@ -123,7 +123,7 @@ class Worker:
                     self.wire.probe()
 
     def _take_new(self) -> bool:
-        """Take new tasks, and sleep if there are none. Return False if the thread must end."""
+        """Take new tasks from the queue; sleep if there are none. Return False if the thread must end."""
         if not self._new and (self._queue or self._single) and not self._closing:
             return True
         with self._wake:

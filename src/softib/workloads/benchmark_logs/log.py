@@ -41,7 +41,7 @@ class BenchmarkLog:
 
     @property
     def what(self) -> str:
-        """Return the collective or test without its library."""
+        """Return the name of the collective or test, without that of its library."""
         return self.pattern.partition("-")[2]
 
     @property
@@ -60,8 +60,9 @@ def by_size(pairs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]
 
 
 def read_log(path: str | os.PathLike[str], patterns: Sequence[str] = ()) -> BenchmarkLog:
-    """Read the log in ``path``, of nccl-tests or an OSU benchmark. ``patterns``: the patterns of the workload with
-    which the log is compared; the log must be of one of them. Raises :class:`InputError`, one line.
+    """Return the log in the file ``path``, which is the output of nccl-tests or of an OSU benchmark. ``patterns``: the
+    patterns of the workload with which the log is compared; the log must be of one of them. Raises :class:`InputError`,
+    one line.
     """
     from softib.workloads.benchmark_logs.nccl_tests import nccl_log
     from softib.workloads.benchmark_logs.osu import osu_log

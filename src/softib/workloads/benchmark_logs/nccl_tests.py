@@ -35,7 +35,7 @@ _RANK = re.compile(
 _VERSION = re.compile(r"NCCL version (\d+\.\d+(?:\.\d+)?)|nccl-library=(\d)(\d\d)(\d\d)")
 _UNITS = re.compile(r"^#?\s*\(B\)\s+\(elements\)")
 REDUCING = {"sum", "prod", "max", "min", "avg", "mulsum"}
-"""Operations in the column redop. sendrecv_perf also prints one."""
+"""Operations in the column redop. sendrecv_perf also prints an operation."""
 TOLERANCE = 0.02
 """Tolerance of the ratio of bus bandwidth to algorithm bandwidth, which the log prints with two decimals."""
 LEAST_GBYTES = 1.0
@@ -43,9 +43,8 @@ LEAST_GBYTES = 1.0
 
 
 def nccl_log(text: str, path: str, patterns: Sequence[str]) -> BenchmarkLog:
-    """Read the log ``text`` of one program. Raises :class:`InputError`, one line, for other units,
-    for a table of a collective that is not in ``patterns``, and for a table that several collectives could have
-    produced."""
+    """Return the log of one program from its ``text``. Raises :class:`InputError`, one line, for other units, for a
+    table of a collective that is not in ``patterns``, and for a table that several collectives could have produced."""
     lines = [_PREFIX.sub("", line) for line in text.splitlines()]
     for line in lines:
         if _UNITS.match(line) and "(us)" not in line:
@@ -150,7 +149,7 @@ def _by_columns(path: str, row: _Row, ratios: list[float], ranks: int) -> set[st
 
 
 def _gpu(path: str, text: str) -> str:
-    """Return the known GPU whose name is in the list of devices; of several, the one with the longest name."""
+    """Return the known GPU whose name is in the list of devices; if several match, the one with the longest name."""
     names = [name for name in GPUS if name.lower() in text.lower()]
     if not names:
         raise InputError(f"{path}: GPU {shown(text.strip())!r} is not described; known are {', '.join(GPUS)}")

@@ -72,7 +72,7 @@ def _unit(path: str, title: str, body: str) -> str:
 
 
 def _none_or_several(path: str, here: list[str], others: list[str], patterns: Sequence[str]) -> str:
-    """Return why no single benchmark of the log can be chosen."""
+    """Return the reason why no single benchmark of the log can be chosen."""
     if not here:
         return f"{path}: {shown(others[0]) if others else 'no table'} is not a benchmark that softib predicts"
     if patterns:

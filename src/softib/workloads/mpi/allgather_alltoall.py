@@ -20,7 +20,7 @@ Maker = Callable[[Program, int, int], None]
 
 
 def ring(p: Program, count: int, segment: int = 0) -> None:
-    """n - 1 steps; in each, every rank forwards the block that it received last."""
+    """Add n - 1 steps, in each of which every rank forwards the block that it received last."""
     n, r = p.ranks, p.every
     block = lambda who: Data(who % n * count, np.full(len(who), count))
     for k in range(n - 1):
@@ -28,7 +28,7 @@ def ring(p: Program, count: int, segment: int = 0) -> None:
 
 
 def recursive_doubling(p: Program, count: int, segment: int = 0) -> None:
-    """log2 n exchanges of all blocks that a rank has. If the number of ranks is not a power of two,
+    """Add log2 n exchanges, each of all blocks that a rank has. If the number of ranks is not a power of two,
     :func:`bruck` is used, as in Open MPI."""
     n, r, mask = p.ranks, p.every, 1
     if n & (n - 1):
@@ -47,8 +47,8 @@ def recursive_doubling(p: Program, count: int, segment: int = 0) -> None:
 
 
 def neighbor(p: Program, count: int, segment: int = 0) -> None:
-    """n / 2 steps between neighbours, with two blocks each after the first. For an odd number of
-    ranks, :func:`ring` is used, as in Open MPI."""
+    """Add n / 2 steps between neighbours. A rank sends one block in the first step, and two blocks in every later step.
+    For an odd number of ranks, :func:`ring` is used, as in Open MPI."""
     n, r = p.ranks, p.every
     if n % 2:
         ring(p, count)
@@ -72,7 +72,7 @@ def linear_allgather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_gather(p: Program, count: int, segment: int = 0) -> None:
-    """Every rank sends its block to the root, which receives them in turn."""
+    """Let every rank send its block to the root, which receives the blocks in turn."""
     below = p.every[1:]
     root, block = np.zeros(len(below), np.int64), Data.of(below * count, count, len(below))
     p.send(below, root, block)
@@ -81,7 +81,7 @@ def linear_gather(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_sync_gather(p: Program, count: int, segment: int = 0) -> None:
-    """The root requests the first ``segment`` bytes of each rank in turn, while the remaining bytes of earlier ranks
+    """Let the root request the first ``segment`` bytes of each rank in turn, while the remaining bytes of earlier ranks
     are still arriving."""
     n = p.ranks
     first = min(count, segment // p.element) if segment else 0
@@ -122,7 +122,7 @@ def _along(p: Program, count: int, up: bool) -> None:
 
 
 def linear_scatter(p: Program, count: int, segment: int = 0) -> None:
-    """The root sends every rank its block, one after another."""
+    """Let the root send every rank its block, one after another."""
     below = p.every[1:]
     root, block = np.zeros(len(below), np.int64), Data.of(below * count, count, len(below))
     for k in range(len(below)):
@@ -131,7 +131,7 @@ def linear_scatter(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_nb_scatter(p: Program, count: int, segment: int = 0) -> None:
-    """The root sends all blocks at once."""
+    """Let the root send all blocks at once."""
     below = p.every[1:]
     if not len(below):
         return
@@ -142,7 +142,7 @@ def linear_nb_scatter(p: Program, count: int, segment: int = 0) -> None:
 
 
 def pairwise(p: Program, count: int, segment: int = 0) -> None:
-    """n - 1 exchanges: in the k-th, rank r sends to rank r + k and receives from rank r - k."""
+    """Add n - 1 exchanges: in the k-th, rank r sends to rank r + k and receives from rank r - k."""
     n, r = p.ranks, p.every
     p.copy(r, count)
     for k in range(1, n):
@@ -151,7 +151,7 @@ def pairwise(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_alltoall(p: Program, count: int, segment: int = 0) -> None:
-    """Every rank posts all receives and all sends at once."""
+    """Let every rank post all receives and all sends at once."""
     n, r = p.ranks, p.every
     p.copy(r, count)
     before = p.last.copy()

@@ -18,8 +18,8 @@ UCC_TL_UCP_ALLREDUCE_KN_RADIX)."""
 
 
 def recursive_doubling(p: Program, count: int) -> None:
-    """log2 n exchanges of the whole vector. Ranks beyond a power of two first send their vector to
-    a neighbour and receive the result at the end."""
+    """Add log2 n exchanges of the whole vector. Ranks beyond a power of two first send their vector to a neighbour and
+    receive the result at the end."""
     p.copy(p.every, count)
     power = lower_power(p.ranks)
     extra = p.ranks - power
@@ -41,10 +41,10 @@ def recursive_doubling(p: Program, count: int) -> None:
 
 
 def knomial(p: Program, count: int, radix: int = RADIX) -> None:
-    """log_k n rounds. In each, groups of k ranks send the whole vector to each other: a rank sends k - 1 messages at
-    the same time (recursive k-nomial in UCC's ``tl/ucp/allreduce``, which UCC chooses up to 8 KiB; the algorithms of
-    hcoll, UCC's predecessor, are not published). Ranks beyond a multiple of a power of k first send their vector to a
-    neighbour, and receive the result at the end."""
+    """Add log_k n rounds. In each, groups of k ranks send the whole vector to each other: a rank sends k - 1 messages
+    at the same time. This is the recursive k-nomial algorithm of UCC's ``tl/ucp/allreduce``, which UCC chooses up to 8
+    KiB. (The algorithms of hcoll, UCC's predecessor, are not published.) Ranks beyond a multiple of a power of k first
+    send their vector to a neighbour, and receive the result at the end."""
     p.copy(p.every, count)
     n = p.ranks
     power = 1
@@ -68,8 +68,8 @@ def knomial(p: Program, count: int, radix: int = RADIX) -> None:
 
 
 def _knomial_round(p: Program, real: np.ndarray, distance: int, radix: int, count: int) -> None:
-    """Every rank sends to the ranks that differ from it in one digit, receives from them, waits for
-    all, and then adds their vectors one after another."""
+    """Let every rank send to the ranks whose numbers differ from its own in one digit, receive from them, wait for all,
+    and then add their vectors one after another."""
     virtual = np.arange(len(real))
     block = distance * radix
     base = virtual - virtual % block
@@ -115,8 +115,8 @@ def ring(p: Program, count: int) -> None:
 
 
 def _ring_reduce(p: Program, b: Data) -> None:
-    """Reduce-scatter: block r + 1 of the sum ends at rank r. Each receive is posted before the
-    wait for the previous one."""
+    """Add the reduce-scatter, at whose end rank r has block r + 1 of the sum. Each receive is posted before the wait
+    for the previous one."""
     n, rank = p.ranks, p.every
     left, right = (rank - 1) % n, (rank + 1) % n
     posts: list[np.ndarray] = []
@@ -187,7 +187,7 @@ def rabenseifner(p: Program, count: int) -> None:
 
 
 def linear(p: Program, count: int) -> None:
-    """All ranks send to rank 0, which adds the vectors in turn and sends the result to all."""
+    """Let all ranks send to rank 0, which adds the vectors in turn and sends the result to all."""
     linear_reduce(p, count)
     linear_bcast(p, count)
 

@@ -9,7 +9,7 @@ from softib.workloads.mpi.program import Data, Program
 
 
 def bruck(p: Program, count: int, segment: int = 0) -> None:
-    """ceil(log2 n) steps, each at twice the distance of the previous one. A rank begins with its own block in first
+    """Add ceil(log2 n) steps, each at twice the distance of the previous one. A rank begins with its own block in first
     position, and rotates the buffer at the end. (The model leaves the buffer unrotated.)"""
     n, r, distance = p.ranks, p.every, 1
     while distance < n:
@@ -26,8 +26,8 @@ def bruck(p: Program, count: int, segment: int = 0) -> None:
 
 
 def bruck_alltoall(p: Program, count: int, segment: int = 0) -> None:
-    """ceil(log2 n) steps. In step k, a rank sends in one message all blocks whose distance has bit k set. The blocks of
-    a message are not adjacent in the buffer, so a message has only their total size here."""
+    """Add ceil(log2 n) steps. In step k, a rank sends, in one message, all blocks whose distance has bit k set. The
+    blocks of a message are not adjacent in the buffer, so a message has only their total size here."""
     n, r, distance = p.ranks, p.every, 1
     p.copy(r, n * count)
     while distance < n:

@@ -1,4 +1,4 @@
-"""The schedule of a collective, with the algorithm that Open MPI chooses or that the user names, or of sends and
+"""The schedule of a collective (with the algorithm that Open MPI chooses or that the user names), or of sends and
 receives between two ranks."""
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def program_of(
     iterations: int = 1,
     each: int = 1,
 ) -> tuple[Program, Choice]:
-    """Return (program of ``ranks`` ranks, chosen algorithm). ``size``: bytes of the vector; for allgather, alltoall,
-    gather and scatter, bytes of a rank's block; for ``latency`` and ``bandwidth``, bytes of a message. ``each``
-    consecutive ranks are on one host. Elements have 4 bytes if ``size`` is a multiple of 4, like OSU's floats.
+    """Return the program of ``ranks`` ranks, and the chosen algorithm. ``size``: bytes of the vector; for allgather,
+    alltoall, gather and scatter, bytes of a rank's block; for ``latency`` and ``bandwidth``, bytes of a message.
+    ``each`` consecutive ranks are on one host. Elements have 4 bytes if ``size`` is a multiple of 4, like OSU's floats.
 
     Raises :class:`UnknownName` for a collective, algorithm or version, :class:`InputError` for
     fewer than two ranks, :class:`LimitError` for too many operations.
@@ -111,8 +111,8 @@ def program_of(
 def _han(
     p: Program, collective: str, size: int, each: int, version: str, iterations: int, call_ns: float
 ) -> tuple[Program, Choice]:
-    """Return (program of the collective with HAN, chosen algorithms). Raises :class:`InputError` if HAN does not run
-    this collective, or not in this version."""
+    """Return the program of the collective with HAN, and the chosen algorithms. Raises :class:`InputError` if HAN does
+    not run this collective, or not in this version."""
     why = ""
     if collective not in HAN:
         why = f"softib's HAN has {', '.join(HAN)}"
@@ -141,7 +141,7 @@ A, B = np.array([0]), np.array([1])
 
 
 def ping_pong(p: Program, count: int, iterations: int = 1) -> None:
-    """Rank 0 sends and rank 1 answers, ``iterations`` times; the latency is half of a round trip."""
+    """Let rank 0 send and rank 1 answer, ``iterations`` times; the latency is half of a round trip."""
     data = Data.of(0, count, 1)
     for _ in range(iterations):
         p.send(A, B, data)
@@ -151,7 +151,8 @@ def ping_pong(p: Program, count: int, iterations: int = 1) -> None:
 
 
 def windows(p: Program, count: int, iterations: int = 1, window: int = 64) -> None:
-    """Rank 0 sends ``window`` messages without waiting; rank 1 answers when all have arrived."""
+    """Let rank 0 send ``window`` messages without waiting, and rank 1 answer when all have arrived; repeat this
+    ``iterations`` times."""
     many = np.zeros(window, np.int64)
     data, answer = Data.of(0, count, window), Data.of(0, min(4, count), 1)
     for _ in range(iterations):

@@ -38,7 +38,8 @@ class Choice:
 
 @cache
 def _table() -> dict[str, list[tuple[float, list[tuple[float, str]]]]]:
-    """Return for each collective: (limit of ranks, [(limit of bytes, algorithm)]); both limits are exclusive."""
+    """Return the rules of each collective as (limit of ranks, [(limit of bytes, algorithm)]); both limits are
+    exclusive."""
     import yaml
 
     text = resources.files("softib.workloads.mpi").joinpath("decision.yaml").read_text(encoding="utf-8")

@@ -1,10 +1,10 @@
 """Open MPI's hierarchical collectives (``coll/han``): coll/tuned runs a collective inside each host, libnbc one between
 the first ranks (leaders) of the hosts, one segment after another.
 
-Facts about ``ompi/mca/coll/han`` of 5.0.9: its priority is 35 in 5.0 (above tuned's 30, so it comes
-first) and 0 in 4.1 (never used); 4.0 does not have it. Segments have 64 KiB. HAN's simple algorithms are not used; as
-in its tasks t0 to t3, the collectives of neighbouring segments overlap. All-gather, gather, scatter and barrier are
-sequences of blocking collectives. They use tuned between the hosts too, because libnbc has no blocking collectives.
+Facts about ``ompi/mca/coll/han`` of 5.0.9: its priority is 35 in 5.0 (above tuned's 30, so it is used first) and 0 in
+4.1 (it is never used); 4.0 does not have it. Segments have 64 KiB. HAN's simple algorithms are not used; as in its
+tasks t0 to t3, the collectives of neighbouring segments overlap. All-gather, gather, scatter and barrier are sequences
+of blocking collectives. They use tuned between the hosts too, because libnbc has no blocking collectives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["HAN", "SEGMENT", "takes_han"]
 SEGMENT = 65_536
 """Bytes of a segment (coll_han_bcast_segsize, …_reduce_segsize, …_allreduce_segsize)."""
 LIBNBC_SMALL = 65_536
-"""Bytes from which libnbc uses chains."""
+"""Minimum number of bytes for which libnbc uses chains."""
 Table = dict[str, Callable[..., None]]
 FEW = 4
 """Largest number of processes for which libnbc broadcasts linearly."""
@@ -85,32 +85,32 @@ class View:
     def send(
         self, rank: np.ndarray, to: np.ndarray, data: Data, needs: Any = None, blocking: bool = True
     ) -> np.ndarray:
-        """As :meth:`Program.send`."""
+        """Do the same as :meth:`Program.send`."""
         by_send = blocking and not self.libnbc
         return self.program.send(self.members[rank], self.members[to], self._moved(data), needs, by_send)
 
     def receive(self, rank: np.ndarray, source: np.ndarray, data: Data, needs: Any = None) -> np.ndarray:
-        """As :meth:`Program.receive`."""
+        """Do the same as :meth:`Program.receive`."""
         return self.program.receive(self.members[rank], self.members[source], self._moved(data), needs)
 
     def exchange(
         self, rank: np.ndarray, to: np.ndarray, out: Data, source: np.ndarray, into: Data
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As :meth:`Program.exchange`."""
+        """Do the same as :meth:`Program.exchange`."""
         return self.program.exchange(
             self.members[rank], self.members[to], self._moved(out), self.members[source], self._moved(into)
         )
 
     def reduce(self, rank: np.ndarray, receives: np.ndarray, data: Data) -> np.ndarray:
-        """As :meth:`Program.reduce`."""
+        """Do the same as :meth:`Program.reduce`."""
         return self.program.reduce(self.members[rank], receives, self._moved(data))
 
     def copy(self, rank: np.ndarray, count: Any) -> None:
-        """As :meth:`Program.copy`."""
+        """Do the same as :meth:`Program.copy`."""
         self.program.copy(self.members[rank], count)
 
     def wait(self, rank: np.ndarray, needs: list[np.ndarray]) -> None:
-        """As :meth:`Program.wait`."""
+        """Do the same as :meth:`Program.wait`."""
         self.program.wait(self.members[rank], needs)
 
 
@@ -150,7 +150,7 @@ class _Levels:
         BCASTS[name](View(self.p, self.leaders, at, libnbc=True), count, segment)  # type: ignore[arg-type]
 
     def task(self, started: Sequence[Callable[[], None]], blocking: Sequence[Callable[[], None]]) -> None:
-        """Add a task: the ``started`` parts begin with it. At its end the leaders wait for all of these, and for the
+        """Add a task. The ``started`` parts begin with it. At its end, the leaders wait for these parts and for the
         ``blocking`` parts."""
         begin, ends = self.p.last[self.leaders].copy(), []
         for start in started:
@@ -219,7 +219,8 @@ def scatter(p: Program, count: int, each: int) -> None:
 
 
 def barrier(p: Program, count: int, each: int) -> None:
-    """First in each host, then between the leaders, then in each host again (mca_coll_han_barrier_intra_simple)."""
+    """Add a barrier in each host, then one between the leaders, then one in each host again
+    (mca_coll_han_barrier_intra_simple)."""
     inside(BARRIERS, "barrier", p, 0, each)
     between(BARRIERS, "barrier", p, 0, each)
     inside(BARRIERS, "barrier", p, 0, each)

@@ -26,7 +26,7 @@ MOST_RAILS = 2
 
 
 def rails_of(rows: np.ndarray, ranks: int, each: int, rails: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (host of each rank, rows of the ports that it may send through: int64[ranks, stripes]).
+    """Return the host of each rank, and the rows of the ports through which it may send (int64[ranks, stripes]).
     ``rows[h * rails + k]`` is port k of host h. The ports of a host are assigned to its ranks in blocks, because ranks
     are usually bound in order to the cores near each adapter."""
     host, local = np.divmod(np.arange(ranks), each)

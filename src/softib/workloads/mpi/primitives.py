@@ -32,12 +32,13 @@ Tree = list[list[int]]
 
 
 def chain(n: int) -> Tree:
-    """Each rank has the next as its child."""
+    """Return a chain: each rank has the next one as its child."""
     return [[r + 1] if r + 1 < n else [] for r in range(n)]
 
 
 def binary(n: int) -> Tree:
-    """Levels of 1, 2, 4, … ranks; odd ranks are below the root's first child, even ranks below its second."""
+    """Return a binary tree with levels of 1, 2, 4, … ranks; odd ranks are below the root's first child, even ranks
+    below its second."""
     children: Tree = [[] for _ in range(n)]
     for r in range(n):
         width = 1 << ((r + 1).bit_length() - 1)
@@ -46,18 +47,18 @@ def binary(n: int) -> Tree:
 
 
 def binomial(n: int) -> Tree:
-    """The parent of a rank has its number without the highest bit."""
+    """Return a binomial tree in which the parent's number is that of the rank without the highest bit."""
     return [[r + m for m in _powers(n) if m > r and r + m < n] for r in range(n)]
 
 
 def in_order_binomial(n: int) -> Tree:
-    """The parent of a rank has its number without the lowest bit."""
+    """Return a binomial tree in which the parent's number is that of the rank without the lowest set bit."""
     return [[r + m for m in _powers(n) if (r == 0 or m < (r & -r)) and r + m < n] for r in range(n)]
 
 
 def knomial_tree(n: int, radix: int = 4) -> Tree:
-    """A rank's parent has its number without the last digit that is not 0, in base ``radix``; the
-    farthest child comes first."""
+    """Return a k-nomial tree: in base ``radix``, the parent's number is that of the rank without its last nonzero
+    digit. The farthest child comes first."""
     out: Tree = []
     for r in range(n):
         span = 1
@@ -96,7 +97,8 @@ def lower_power(n: int) -> int:
 
 
 def blocks(count: int, parts: int) -> Data:
-    """Divide ``count`` elements into ``parts`` blocks, the first ones at most one element larger."""
+    """Return ``parts`` blocks of ``count`` elements in total; the first blocks may be one element larger than the
+    others."""
     size = np.full(parts, count // parts, np.int64)
     size[: count % parts] += 1
     return Data(np.concatenate([[0], np.cumsum(size)[:-1]]).astype(np.int64), size)
@@ -128,8 +130,8 @@ def segments(count: int, octets: int, element: int) -> list[tuple[int, int]]:
 
 
 def bcast_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]], blocking: bool = False) -> None:
-    """Every rank forwards each segment to its children when the segment has arrived and the previous one was sent.
-    ``blocking``: it uses MPI_Send, otherwise MPI_Isend."""
+    """Let every rank forward each segment to its children when the segment has arrived and the previous one was sent.
+    ``blocking``: use MPI_Send, otherwise MPI_Isend."""
     up = parents(tree)
     below = np.flatnonzero(up >= 0)
     by_child = columns(tree)
@@ -154,13 +156,13 @@ def bcast_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]], blocking: 
 
 
 def linear_bcast(p: Program, count: int, segment: int = 0) -> None:
-    """The root sends to all other ranks at once."""
+    """Let the root send to all other ranks at once."""
     bcast_tree(p, [list(range(1, p.ranks)), *([] for _ in range(p.ranks - 1))], [(0, count)])
 
 
 def reduce_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]]) -> None:
-    """Every rank adds each segment of its children to its own, and forwards the sum. The receive of the next segment is
-    posted while a segment is reduced."""
+    """Let every rank add each segment of its children to its own, and forward the sum. The receive of the next segment
+    is posted while a segment is reduced."""
     up = parents(tree)
     below = np.flatnonzero(up >= 0)
     by_child = columns(tree)
@@ -177,6 +179,6 @@ def reduce_tree(p: Program, tree: Tree, pieces: list[tuple[int, int]]) -> None:
 
 
 def linear_reduce(p: Program, count: int, segment: int = 0) -> None:
-    """The root receives from all other ranks in turn, starting with the last."""
+    """Let the root receive from all other ranks in turn, starting with the last."""
     if p.ranks > 1:
         reduce_tree(p, [list(range(p.ranks - 1, 0, -1)), *([] for _ in range(p.ranks - 1))], [(0, count)])

@@ -109,8 +109,8 @@ def _span(first: np.ndarray, blocks_: int, n: int, per: int, count: int) -> Data
 
 
 def _pass_on(p: Program, mask: int, per: int, count: int) -> None:
-    """In an incomplete group of 2 × mask ranks, ranks that received the second half forward it
-    to ranks without a partner."""
+    """In an incomplete group of 2 × mask ranks, let ranks that received the second half forward it to ranks without a
+    partner."""
     n, base = p.ranks, p.ranks // (2 * mask) * (2 * mask)
     have = n - base - mask
     if have <= 0 or have >= mask:

@@ -15,7 +15,7 @@ Maker = Callable[[Program, int, int], None]
 
 
 def nonoverlapping(p: Program, count: int, segment: int = 0) -> None:
-    """A reduce to rank 0, which then sends each rank its block."""
+    """Add a reduce to rank 0, which then sends each rank its block."""
     b = blocks(count, p.ranks)
     linear_reduce(p, count)
     for k in range(1, p.ranks):
@@ -25,8 +25,8 @@ def nonoverlapping(p: Program, count: int, segment: int = 0) -> None:
 
 
 def recursive_halving(p: Program, count: int, segment: int = 0) -> None:
-    """log2 n exchanges of halves, the farthest partner first. Ranks beyond a power of two send
-    their vector to a neighbour and receive their block at the end."""
+    """Add log2 n exchanges of halves, with the farthest partner first. Ranks beyond a power of two send their vector to
+    a neighbour and receive their block at the end."""
     n, power = p.ranks, lower_power(p.ranks)
     extra, b = n - power, blocks(count, n)
     p.copy(p.every, count)
@@ -54,7 +54,7 @@ def recursive_halving(p: Program, count: int, segment: int = 0) -> None:
 
 
 def ring(p: Program, count: int, segment: int = 0) -> None:
-    """n - 1 steps around a ring; the block of rank r is complete when it arrives at r."""
+    """Add n - 1 steps around a ring; the block of rank r is complete when it arrives at r."""
     n, r = p.ranks, p.every
     b = blocks(count, n)
     p.copy(r, count)
@@ -64,7 +64,7 @@ def ring(p: Program, count: int, segment: int = 0) -> None:
 
 
 def linear_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """Messages from all ranks to rank 0, and back to all."""
+    """Add messages from all ranks to rank 0, and back to all."""
     below, nothing = p.every[1:], Data.of(0, 0, p.ranks - 1)
     root = np.zeros(len(below), np.int64)
     if len(below):
@@ -75,8 +75,7 @@ def linear_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def doubling_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """log2 n exchanges; ranks beyond a power of two first send to a partner, and receive from it
-    at the end."""
+    """Add log2 n exchanges; ranks beyond a power of two first send to a partner, and receive from it at the end."""
     n, power = p.ranks, lower_power(p.ranks)
     high, nothing, virtual, mask = np.arange(power, n), Data.of(0, 0, n), np.arange(power), 1
     if n > power:
@@ -91,7 +90,7 @@ def doubling_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def bruck_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """ceil(log2 n) steps: each rank sends a message to the rank at distance 1, 2, 4, …"""
+    """Add ceil(log2 n) steps, in which each rank sends a message to the rank at distance 1, 2, 4, …"""
     n, r, distance, nothing = p.ranks, p.every, 1, Data.of(0, 0, p.ranks)
     while distance < n:
         p.exchange(r, (r + distance) % n, nothing, (r - distance) % n, nothing)
@@ -99,7 +98,7 @@ def bruck_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def tree_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """Messages up a binomial tree and down again."""
+    """Add messages up a binomial tree and down again."""
     n = p.ranks
     spans = [1 << k for k in range(max(n - 1, 0).bit_length())]
     for span, up in [(s, True) for s in spans] + [(s, False) for s in reversed(spans)]:
@@ -110,7 +109,7 @@ def tree_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
 
 
 def double_ring_barrier(p: Program, count: int = 0, segment: int = 0) -> None:
-    """A message passes around the ring of ranks twice."""
+    """Add a message that passes around the ring of ranks twice."""
     n = p.ranks
     for _ in range(2 if n > 1 else 0):
         for r in range(n):

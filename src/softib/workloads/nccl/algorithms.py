@@ -48,8 +48,8 @@ def plan_of(
 
 
 def chunks_of(work: Work, size: int, parts: int) -> list[int]:
-    """Return the bytes of the chunk of each loop; a channel has ``parts`` chunks of this size in a loop. Summed over
-    all channels and parts, they are at least ``size``."""
+    """Return the size in bytes of a chunk in each loop; a channel has ``parts`` chunks of this size in a loop. Summed
+    over all channels and parts, the sizes are at least ``size``."""
     return [max(octets, 1) for octets, loops in work.chunks for _ in range(loops)]
 
 
@@ -157,7 +157,9 @@ def _pat(collective: Collective, work: Work, size: int, machine: Machine, nodes:
             base = (loop * work.channels + channel) * n
             came: list[np.ndarray] = []  # for each earlier step, by rank: the transfers that arrived
             for d in reversed(distances) if gather else distances:
-                v = np.arange(0, n - d, 2 * d)  # positions in a tree that send to v + d (gather), or receive from there
+                v = np.arange(
+                    0, n - d, 2 * d
+                )  # positions in a tree that send to position v + d (gather) or receive from it
                 src, dst = (ranks, (ranks + d) % n) if gather else ((ranks + d) % n, ranks)
                 at = rows.add(src, dst, octets * len(v), channel, loop, not gather, base + (ranks - v[0]) % n)
                 for place in v[1:]:

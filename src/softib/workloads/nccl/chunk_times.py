@@ -60,8 +60,8 @@ def inside_us(run: Run, plan: Plan, rate: np.ndarray) -> np.ndarray:
 
 
 def slice_us(run: Run, plan: Plan) -> np.ndarray:
-    """Return the time in µs until the first slice of each transfer between nodes is complete. It comes in addition to
-    the time of the bytes at :func:`sent_gbytes`."""
+    """Return the time in µs until the first slice of each transfer between nodes is complete. This time is added to the
+    time of the bytes at the rate :func:`sent_gbytes`."""
     by, m, v, work = run.by, run.machine, run.values, run.work
     line = line_us(by, run.size, m, run.nodes, v)
     if by.algorithm not in STORED or m.gpus == 1:
@@ -83,8 +83,8 @@ def slice_us(run: Run, plan: Plan) -> np.ndarray:
 
 
 def sent_gbytes(run: Run) -> float:
-    """Return the GB/s of payload at which a connection's proxy sends. LL and LL128 use the
-    channel's share of the NIC, because their threads have filled the slice before."""
+    """Return the GB/s of payload at which a connection's proxy sends. For LL and LL128, it is the channel's share of
+    the NIC, because threads fill the slice before it is sent."""
     by, m = run.by, run.machine
     if by.algorithm in STORED and by.protocol != Protocol.SIMPLE and m.gpus > 1:
         return nic_share(by, m, run.work, run.values)

@@ -40,8 +40,8 @@ class Algorithm(StrEnum):
 
 
 class Protocol(StrEnum):
-    """The values of NCCL_PROTO. LL has a flag for each 4 bytes of data, LL128 one in each 128 bytes, Simple one for
-    each slice."""
+    """The values of NCCL_PROTO. LL has a flag for each 4 bytes of data, LL128 one flag in each 128 bytes, Simple one
+    flag for each slice."""
 
     LL, LL128, SIMPLE = "ll", "ll128", "simple"
 

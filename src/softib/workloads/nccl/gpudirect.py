@@ -1,6 +1,6 @@
-"""GPUDirect RDMA: the path between a GPU and its adapter, and what the path costs. An adapter reads and writes a GPU's
-memory with peer-to-peer DMA. This reaches the rate of the link only if both are below one PCIe switch; through a root
-complex, between processors, or through host memory it is slower.
+"""GPUDirect RDMA: the path between a GPU and its adapter, and the cost of this path. An adapter reads and writes a
+GPU's memory with peer-to-peer DMA. This reaches the rate of the link only if both are below one PCIe switch; through a
+root complex, between processors, or through host memory it is slower.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def dma_share(level: str, v: Section) -> float:
 
 
 def dma_us(level: str, v: Section) -> float:
-    """Return by how many µs a hop between nodes is slower than a hop between GPUs that share a PCIe switch with their
-    adapters."""
+    """Return the time in µs by which a hop between nodes takes longer than one between GPUs that share a PCIe switch
+    with their adapters."""
     if level == "pix":
         return 0.0
     return 2 * v["bounce"] if level == "off" else v[f"gpudirect_{level}"]

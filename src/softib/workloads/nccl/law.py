@@ -42,7 +42,7 @@ ORDER = tuple(Protocol)
 SWITCHED = (Algorithm.NVLS, Algorithm.NVLS_TREE, Algorithm.COLLNET)
 """Algorithms in which switches reduce."""
 LEAST_LINES = 512
-"""Bytes that 64 threads, the smallest number with LL, move at once."""
+"""Bytes that 64 threads move at once; this is the smallest number of threads with LL."""
 LL_AMD = 22.5 / 39.0
 """LL bandwidth between nodes with AMD processors, divided by that with Intel processors (NCCL's llMaxBws for two
 nodes)."""
@@ -68,8 +68,8 @@ class Hops:
 
 
 def nic_gbytes(m: Machine, v: Section) -> float:
-    """Return GB/s of payload between GPUs and one NIC in one direction, limited by the link or the
-    path through PCIe."""
+    """Return the GB/s of payload between GPUs and one NIC in one direction, limited by the link or the path through
+    PCIe."""
     wire = m.nic_gbps / 8 * HEADERS
     if m.gpu_nic_gbps:
         return min(wire, m.gpu_nic_gbps / 8)
@@ -104,7 +104,7 @@ def hops_of(by: Choice, m: Machine, nodes: int, v: Section, channels: int = 1) -
 def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tuple[float, float]:
     """Return two rates of one channel in GB/s of payload: inside a node (limited by its threads and its share of
     NVLink), and between nodes (also limited by its share of a NIC)."""
-    if by.algorithm == Algorithm.P2P:  # all channels serve peers one after another
+    if by.algorithm == Algorithm.P2P:  # every channel serves the peers one after another
         return m.gpu.nvlink_gbytes, min(m.gpu.nvlink_gbytes, adapter_gbytes(m, v))
     threads = threads_gbytes(by, m, nodes, v) * (BROADCAST_THREADS if split(by) else 1.0)
     payload = payload_of(by)
@@ -117,7 +117,7 @@ def rates_of(by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> tupl
 
 
 def line_us(by: Choice, size: int, m: Machine, nodes: int, v: Section) -> float:
-    """Return the µs that the data of a ring's step with LL takes in addition to the latency."""
+    """Return the time in µs that the data of a step of a ring takes with LL, in addition to the latency."""
     if by.protocol != Protocol.LL or by.algorithm != Algorithm.RING:
         return 0.0
     return v["ll_line"] * min(1.0, size / (ranks_of(by, m, nodes) * LEAST_LINES))
@@ -138,7 +138,7 @@ def threads_gbytes(by: Choice, m: Machine, nodes: int, v: Section) -> float:
 
 
 def filled_us(octets: float, share: float, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """Return the µs in which ``share`` of a channel's threads fill a slice of ``octets`` bytes for
+    """Return the time in µs in which the share ``share`` of a channel's threads fills a slice of ``octets`` bytes for
     the proxy. The time is in addition to the latency of a hop; with LL128 this latency already includes the data that
     the threads hold."""
     held = work.threads * share * LL128_OCTETS if by.protocol == Protocol.LL128 else 0.0
@@ -146,10 +146,10 @@ def filled_us(octets: float, share: float, by: Choice, m: Machine, nodes: int, w
 
 
 def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """Return the µs in which threads fill the slices of one chunk on all its ``hops`` between nodes. The proxy sends a
-    slice only when it is complete, so the threads and the NIC work one after the other. With LL and LL128, a chunk is
-    one slice; with Simple, a ring's chunk has two slices. In a split tree the slice is filled by the reducing threads
-    on the way up, by all threads at the root, and by the sending threads on the way down."""
+    """Return the time in µs in which threads fill the slices of one chunk on all its ``hops`` between nodes. The proxy
+    sends a slice only when it is complete, so the threads and the NIC work one after the other. With LL and LL128, a
+    chunk is one slice; with Simple, a ring's chunk has two slices. In a split tree the slice is filled by the reducing
+    threads on the way up, by all threads at the root, and by the sending threads on the way down."""
     if hops == 0:
         return 0.0
     nic = nic_share(by, m, work, v)
@@ -164,8 +164,8 @@ def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work:
 
 
 def _inside_octets(by: Choice, work: Work, hops: int) -> int:
-    """Return the bytes of one chunk that pass its ``hops`` inside nodes one after another. Usually every hop passes the
-    whole chunk. In a tree, LL128 forwards line by line, and LL forwards the data that all threads hold."""
+    """Return the number of bytes of one chunk that pass its ``hops`` inside nodes one after another. Usually every hop
+    passes the whole chunk. In a tree, LL128 forwards line by line, and LL forwards the data that all threads hold."""
     first = work.chunks[0][0]
     if by.algorithm != Algorithm.TREE or by.protocol == Protocol.SIMPLE:
         return hops * first
@@ -174,8 +174,8 @@ def _inside_octets(by: Choice, work: Work, hops: int) -> int:
 
 
 def held_octets(by: Choice, work: Work) -> int:
-    """Return the bytes held at once by the threads that send results down a tree; a hop forwards data in units of this
-    size. Returns 0 with LL128, because the latency of a hop includes these bytes."""
+    """Return the number of bytes held at once by the threads that send results down a tree; a hop forwards data in
+    units of this size. Return 0 with LL128, because the latency of a hop includes these bytes."""
     if by.protocol == Protocol.LL128:
         return 0
     return round(work.threads * LL_OCTETS * (BROADCAST_THREADS if split(by) else 1.0))
@@ -246,7 +246,7 @@ def host_us(collective: Collective, machine: Machine, nodes: int, values: Sectio
 def _pairs_us(
     collective: Collective, size: int, m: Machine, nodes: int, hops: Hops, rates: tuple[float, float]
 ) -> float:
-    """Return µs of sends and receives, limited by an adapter and a GPU's NVLinks."""
+    """Return the time in µs of sends and receives, limited by an adapter and a GPU's NVLinks."""
     n = m.gpus * nodes
     one = size if collective == Collective.SEND_RECV else size / n
     remote = (n - m.gpus) if collective == Collective.ALL_TO_ALL else min(nodes - 1, 1) / m.gpus

@@ -21,7 +21,7 @@ CPUS = ("amd", "intel", "arm")
 SEARCHED_SPEEDS = (240, 180, 120, 96, 48, 40, 30, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3, 2.4, 1.2)
 """Rates of a channel in GB/s that NCCL's topology search tries, the fastest first (src/graph/search.cc)."""
 DOUBLED_FROM = 48
-"""From Hopper on, rate of a channel in GB/s from which NCCL doubles the number of channels again."""
+"""From Hopper on, NCCL doubles the number of channels again if the rate of a channel is at least this (GB/s)."""
 MAX_GPUS = 1024
 
 
@@ -168,9 +168,8 @@ class Machine:
         return gpu * self.nics // self.gpus if self.gpus >= self.nics else gpu * (self.nics // self.gpus)
 
     def one_order(self, nodes: int) -> bool:
-        """Return whether all channels pass the GPUs in one order (sameChannels of NCCL's graph).
-        Between nodes the channels of each NIC begin at its GPU; inside a node they have several
-        orders."""
+        """Return whether all channels pass the GPUs in the same order (sameChannels of NCCL's graph). Between nodes the
+        channels of each NIC begin at its GPU; inside a node they have several orders."""
         return nodes > 1 and self.nics == 1
 
     def channels(self, nodes: int) -> int:

@@ -1,10 +1,10 @@
 """A collective on the adapters of a fabric, as with NCCL's InfiniBand transport (``transport/net_ib``). Transfers
-between nodes are messages on queue pairs. All other transfers are only computing time of the GPUs' connections. Each
-connection of a channel moves one chunk after another, so it is a queue pair, or, over NVLink, a separate processor. A
-hop inside a node takes its latency and the time of its bytes. A hop between nodes begins when the sender's proxy has
-posted it; the delay until then is NCCL's latency of a hop minus the latency of the network. Its rate is at most that of
-the channel (the static rate of its queue pair) and, if the fabric's links are faster than the machine's adapters, its
-share of an adapter.
+between nodes are messages on queue pairs. All other transfers are only computing time. Each connection of a channel
+moves one chunk after another, so it is modelled as a queue pair, or, over NVLink, as a separate processor. A hop inside
+a node takes its latency and the time of its bytes. A hop between nodes begins when the sender's proxy has posted it;
+the delay until then is NCCL's latency of a hop minus the latency of the network. Its rate is at most that of the
+channel (the static rate of its queue pair) and, if the fabric's links are faster than the machine's adapters, its share
+of an adapter.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _launched(run: Run, part: JobMessages) -> JobMessages:
 
 
 def _largest(run: Run) -> int:
-    """Return the bytes of the largest transfer. (Sends and receives are not divided into chunks here.)"""
+    """Return the size in bytes of the largest transfer. (Sends and receives are not divided into chunks here.)"""
     if run.by.algorithm != Algorithm.P2P:
         return 0
     return run.size // (run.machine.gpus * run.nodes) if run.collective == Collective.ALL_TO_ALL else run.size
@@ -221,7 +221,7 @@ def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, oct
     in flight, the shares are equal."""
     m = run.machine
     if run.by.algorithm == Algorithm.P2P:
-        at_once = 1  # in send-recv the last GPU of a node sends to the next node
+        at_once = 1  # in send-recv, only the last GPU of a node sends to the next node
         if run.collective == Collective.ALL_TO_ALL:
             at_once = min(P2P_WINDOW, m.gpus * (run.nodes - 1)) * max(1, -(-m.gpus // m.nics))
         return np.full(len(src), run.adapter_gbytes / at_once)
@@ -230,8 +230,8 @@ def _fair_gbytes(run: Run, src: np.ndarray, dst: np.ndarray, qp: np.ndarray, oct
 
 
 def _of_switches(run: Run, plan: Plan) -> np.ndarray:
-    """Return a host for each switch that reduces. It only fills the column, because a switch has no host: its transfers
-    are computing time of the GPUs."""
+    """Return a host for each switch that reduces. It only fills the column: a switch has no host, and its transfers are
+    computing time of the GPUs."""
     return np.full(plan.extra, int(run.adapters[0, 0]))
 
 

@@ -19,8 +19,8 @@ nodes there is no such limit.)"""
 
 
 def collnet(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """CollNet direct: each GPU sends the data for each NIC to the GPU of that NIC, which passes it to the aggregation
-    tree of the rail. Results return on the same way."""
+    """Return the transfers of CollNet direct. Each GPU sends the data for each NIC to the GPU of that NIC, which passes
+    it to the aggregation tree of the rail. Results return on the same path."""
     n, gpus = machine.gpus * nodes, machine.gpus
     rows = Rows(n, extra=machine.nics)
     first = np.arange(nodes) * gpus
@@ -43,10 +43,10 @@ def collnet(collective: Collective, work: Work, size: int, machine: Machine, nod
 
 
 def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """NVLS: each GPU is responsible for a share of the data. The NVSwitch of a node reduces the share; the GPU then
-    continues between nodes over the aggregation tree of its rail, or over the double binary tree; and the NVSwitch
-    sends the result to all GPUs. In the plan, the NVSwitches have the numbers ``n + node``, aggregation trees ``n +
-    nodes + rail``."""
+    """Return the transfers of NVLS. Each GPU is responsible for a share of the data. The NVSwitch of a node reduces the
+    share; the GPU then continues between nodes over the aggregation tree of its rail, or over the double binary tree;
+    and the NVSwitch sends the result to all GPUs. In the plan, the NVSwitches have the numbers ``n + node``,
+    aggregation trees ``n + nodes + rail``."""
     n, gpus = machine.gpus * nodes, machine.gpus
     rows = Rows(n, extra=nodes + machine.nics)
     ranks = np.arange(n)
@@ -94,8 +94,8 @@ def nvls(collective: Collective, work: Work, size: int, machine: Machine, nodes:
 
 
 def nvls_tree(collective: Collective, work: Work, size: int, machine: Machine, nodes: int) -> Plan:
-    """NVLS inside nodes and the double binary tree between them. It never uses aggregation trees, also if the switches
-    could reduce."""
+    """Return the transfers of NVLS inside nodes and the double binary tree between them. It never uses aggregation
+    trees, even if the switches can reduce."""
     return nvls(collective, work, size, machine.but(sharp=False), nodes)
 
 

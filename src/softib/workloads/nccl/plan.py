@@ -20,8 +20,8 @@ class Plan:
     (NVSwitches, aggregation trees). ``octets`` int64, ``channel`` int64, ``loop`` int64 (index of the channel's chunk),
     ``adds`` bool: whether the receiver adds (otherwise it stores). Transfer ``i`` moves
     ``blocks[block_first[i]:block_first[i + 1]]`` and begins when ``needs[first[i]:first[i + 1]]`` have arrived;
-    transfers of one channel from one rank to another are sent in the order of their rows. ``extra``: number of these
-    switches."""
+    transfers of one channel from one rank to another are sent in the order of their rows. ``extra``: number of switches
+    that reduce."""
 
     ranks: int
     extra: int

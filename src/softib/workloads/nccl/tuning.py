@@ -114,7 +114,7 @@ def possible(collective: Collective, machine: Machine, nodes: int, nccl: str) ->
 
 
 def _named(algorithms: tuple[Algorithm, ...], algorithm: str, protocol: str) -> Iterator[Choice]:
-    """Return the combinations with ``algorithm`` and ``protocol`` (empty: any). Raises
+    """Yield the combinations with ``algorithm`` and ``protocol`` (empty: any). Raises
     :class:`InputError` for a protocol that ``algorithm`` does not run with."""
     if algorithm and protocol and protocol not in PROTOCOLS[Algorithm(algorithm)]:
         runs = ", ".join(PROTOCOLS[Algorithm(algorithm)])
@@ -137,7 +137,7 @@ def _as_run(by: Choice, machine: Machine, nccl: str) -> Choice:
 
 
 def _impossible(a: Algorithm, m: Machine, nodes: int, collective: Collective) -> str:
-    """Return why NCCL would not run this; empty if it would."""
+    """Return the reason why NCCL would not run this algorithm; empty if it would."""
     if a == Algorithm.COLLNET and (not m.sharp or nodes < 2):
         return "CollNet needs switches that reduce (sharp=yes), and two nodes"
     if a in (Algorithm.NVLS, Algorithm.NVLS_TREE) and (not m.gpu.nvls or m.gpus < 2):
@@ -152,8 +152,8 @@ def _impossible(a: Algorithm, m: Machine, nodes: int, collective: Collective) ->
 
 
 def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, nccl: str = "2.30") -> float:
-    """Return µs predicted by the model of NCCL ``nccl``; infinite for algorithms that the
-    release lacks."""
+    """Return the time in µs that the model of release ``nccl`` predicts; infinite for algorithms that the release
+    lacks."""
     r = release_of(nccl, m.gpu.index)
     a, p = by.algorithm, by.protocol
     if a not in r.base:
@@ -177,7 +177,7 @@ def expected_us(c: Collective, by: Choice, size: int, m: Machine, nodes: int, nc
 
 
 def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Release) -> float:
-    """Return GB/s of algorithm bandwidth."""
+    """Return the algorithm bandwidth in GB/s."""
     channels, ranks = m.channels(nodes), nodes * m.gpus
     ring = trees = channels * m.channel_gbytes(nodes)
     if r.old:  # the channels of the search, which are doubled after it
@@ -253,7 +253,7 @@ def _latency(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Rel
             hop = across if nodes > 1 else inside
             if m.one_order(nodes):
                 return base + hop
-            if i == 2:  # NCCL adds the latency of a tree's chunk there
+            if i == 2:  # NCCL adds the latency of a tree's chunk for Simple
                 hop = (r.net if nodes > 1 else r.nvlink)[Algorithm.TREE][2]
             return base + ranks * hop
         steps = steps_of(c, ranks)

@@ -33,8 +33,8 @@ LL128_OCTETS = 60
 """Bytes that a thread has in flight with LL128: 8 words of 8 bytes, one in 16 of which is a flag
 (NCCL_LL128_SHMEM_ELEMS_PER_THREAD). The latency of a hop is the latency of this number of bytes."""
 TREE_CHUNKS = ((8, 131_072), (4, 65_536), (1, 32_768))
-"""(chunks per level of the tree, smallest chunk): chunks are halved, down to the smallest, while there are fewer chunks
-than that."""
+"""(chunks per level of the tree, smallest chunk in bytes). While there are fewer chunks than this per level, chunks are
+halved, down to the smallest size."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Work:
 
 
 def work_of(collective: Collective, by: Choice, size: int, machine: Machine, nodes: int) -> Work:
-    """Return the division of ``size`` bytes."""
+    """Return the division of a collective of ``size`` bytes."""
     p, ranks = by.protocol, machine.gpus * nodes
     channels, threads = machine.channels(nodes), THREADS[p]
     threshold = THRESHOLD[p] * (ranks if p == Protocol.LL and by.algorithm == Algorithm.RING else 1)

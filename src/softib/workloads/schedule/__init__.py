@@ -1,2 +1,2 @@
-"""Programs of ranks as columns: sends, receives and computations with their dependencies. Also the messages of such a
+"""Programs of ranks as columns (sends, receives and computations with their dependencies), and the messages of such a
 program on hosts."""

@@ -118,7 +118,7 @@ class _Sends:
 
 def _sends_of(s: Schedule, host: np.ndarray, cost: Overheads, rails: int) -> _Sends:
     """Return masks of the sends: those to the same host, those with rendezvous (``deferred``), eager ones (``eager``),
-    and deferred sends that use all ``rails``."""
+    and those with rendezvous that use all ``rails``."""
     sends = s.kind == Kind.SEND
     local = sends & (host[s.rank] == host[np.where(sends, s.peer, s.rank)])
     blocking = np.zeros(len(s), bool) if s.blocking is None else s.blocking
@@ -268,8 +268,8 @@ def _order(
 
 
 def _rows_of(masks: list[np.ndarray], n: int) -> tuple[list[np.ndarray], int]:
-    """Number rows after the first ``n`` for each mask in turn (-1 where it is not set); return them
-    and the total number of rows."""
+    """Number additional rows, which follow the first ``n``, for each mask in turn. Return these numbers (-1 where the
+    mask is not set) and the total number of rows."""
     out = []
     for mask in masks:
         row = np.full(len(mask), -1, np.int64)
@@ -327,7 +327,7 @@ def _queue_pairs(
 def _dependencies(
     s: Schedule, receive_of: np.ndarray, ended: np.ndarray, row_of: list[np.ndarray], deferred: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (rows that wait, rows that they wait for)."""
+    """Return the rows that wait, and the rows that they wait for."""
     message_row, rts_row, fin_row, rest_row, *stripe_rows = row_of
     owner, need = s.on_ends()
     waits, needs = [owner], [ended[need]]

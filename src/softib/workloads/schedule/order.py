@@ -11,10 +11,10 @@ __all__ = ["posting_order"]
 
 
 def posting_order(qp: np.ndarray, computes: np.ndarray, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return (position of each row, -1), or, if there is no order, (…, a row that waits for itself). ``waits[k]`` waits
-    for ``needs[k]``; rows of one ``qp`` other than computations are sent in the order of their
-    positions. Rows keep their order unless one would wait for ever behind another row of its queue pair. In that case,
-    all rows are put in an order in which dependencies come first, because a program posts a message when its
+    """Return the position of each row, and -1. If there is no such order, the second value is a row that waits for
+    itself. ``waits[k]`` waits for ``needs[k]``; rows of one ``qp`` other than computations are sent in the order of
+    their positions. Rows keep their order unless one would wait for ever behind another row of its queue pair. In that
+    case, all rows are put in an order in which dependencies come first, because a program posts a message when its
     dependencies are done.
     """
     n = len(qp)
@@ -33,8 +33,8 @@ def posting_order(qp: np.ndarray, computes: np.ndarray, waits: np.ndarray, needs
 
 
 def _ready(n: int, waits: np.ndarray, needs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (rows in an order with all dependencies first, the number of unfinished dependencies of
-    each)."""
+    """Return the rows in an order in which dependencies come first, and the number of unfinished dependencies of each
+    row."""
     from softib.sim.static_kernels import step_of
 
     first, waiting, _ = inverted(waits, needs, n)

@@ -22,7 +22,7 @@ MOST_OCTETS = 1 << 40
 PROCESSORS = 256
 """Largest number of processors of a rank: GOAL's ``cpu`` is one byte."""
 MOST_PS = 1 << 61
-"""Longest total computation of a rank, 27 days: times in ps are 64-bit integers."""
+"""Maximum total computation of a rank (27 days), because times in ps are 64-bit integers."""
 
 
 class Kind(IntEnum):
@@ -126,8 +126,8 @@ class Schedule:
         return total - before > MOST_PS
 
     def on_ends(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (operations that wait, operations whose end they wait for). An operation that waits for the start of
-        another one waits for the dependencies of that operation."""
+        """Return the operations that wait, and the operations whose end they wait for. An operation that waits for the
+        start of another one waits for the dependencies of that operation."""
         owner = np.repeat(np.arange(len(self)), np.diff(self.first))
         needs, start = self.needs, self.on_start
         while start.any():
@@ -157,7 +157,7 @@ class Schedule:
 
     @property
     def octets(self) -> int:
-        """Return the bytes that all ranks send."""
+        """Return the number of bytes that all ranks send."""
         return int(self.size[self.kind == Kind.SEND].sum())
 
 
@@ -182,7 +182,8 @@ def matched(s: Schedule) -> np.ndarray:
 
 
 def meetings(s: Schedule) -> np.ndarray:
-    """Return :func:`matched` for sends, and for each receive its send (int64[n], -1 for computations)."""
+    """Return the receive of each send, as :func:`matched` does, and the send of each receive (int64[n], -1 for
+    computations)."""
     from softib.sim.loggops import matches
 
     wild = (s.kind == Kind.RECV) & ((s.peer == ANY) | (s.tag == ANY))

@@ -1,5 +1,5 @@
 """Builder of a :class:`~softib.workloads.pattern.JobMessages`: rows are added by kind, and then sorted into the order
-in which queue pairs send them. Also barriers."""
+in which queue pairs send them. The builder also adds barriers."""
 
 from __future__ import annotations
 

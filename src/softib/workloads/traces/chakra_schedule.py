@@ -1,9 +1,9 @@
-"""Chakra traces as a :class:`~softib.workloads.schedule.schedule.Schedule`: computations take their
-recorded time, sends and receives are messages, collectives are expanded. A node begins when all
-nodes in its data and control dependencies have ended. Control dependencies on nodes that are not in
-the file are omitted. If the control dependencies of a rank would form a cycle, all of them are
-omitted: converters before Chakra 1.0.2 store callers there, which end after the nodes they call. A
-rank has three processors: the CPU, the GPU's stream for computing, and its stream for communication.
+"""Chakra traces as a :class:`~softib.workloads.schedule.schedule.Schedule`: computations take their recorded time,
+sends and receives are messages, collectives are expanded. A node begins when all nodes in its data and control
+dependencies have ended. Control dependencies on nodes that are not in the file are ignored. If the control dependencies
+of a rank form a cycle, all of them are ignored: converters before Chakra 1.0.2 store callers there, which end after the
+nodes that they call. A rank has three processors: the CPU, the GPU's stream for computing, and its stream for
+communication.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class _Rank:
             before = end
 
     def _node(self, node: Node) -> tuple[int, int]:
-        """Return (row that waits, row with the end of the node)."""
+        """Return the row that waits for the node's dependencies, and the row whose end is that of the node."""
         label = f"node {node.number}"
         if node.type in (NodeType.COMM_SEND, NodeType.COMM_RECV):
             row = self._message(node, label)

@@ -1,4 +1,4 @@
-"""Recorded programs: recognise the format of a file, and return its schedule."""
+"""Recognises the format of a recorded program's file, and returns its schedule."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """GOAL schedules in binary, as written by ``txt2bin`` of LogGOPSim and LogGOPSim2. A file has a magic number (4223),
-the number of ranks, and a table of where each rank's data begins and ends. The data of a rank is its operations, the
+the number of ranks, and a table with the start and end of each rank's data. The data of a rank is its operations, the
 operations without dependencies, and, for each operation, a list of the operations that wait for it. LogGOPSim2's
 operations are longer: they have counters of Portals (17 bytes, in its first files) and handlers (65 bytes).
 """
@@ -89,7 +89,7 @@ def _followers(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> tup
 
 
 def _table(path: Path, data: bytes) -> tuple[int, np.ndarray]:
-    """Return (number of ranks, begin and end of each rank's data)."""
+    """Return the number of ranks, and the start and end offsets of each rank's data."""
     if len(data) < HEADER.itemsize:
         raise InputError(f"{path}: {len(data)} bytes are not a binary GOAL schedule")
     ranks = int(np.frombuffer(data, HEADER, 1)["ranks"][0])
@@ -144,8 +144,8 @@ def _lines(path: Path, rank: int, ops: np.ndarray, lists: np.ndarray) -> list[st
 
 
 def _rank(path: Path, rank: int, data: memoryview) -> tuple[np.ndarray, np.ndarray]:
-    """Return (operations, lists of waiting operations) of one rank. The length of an operation is the one with which
-    the data can be read."""
+    """Return (operations, lists of waiting operations) of one rank. The length of an operation is found by trial: the
+    one with which the data can be read."""
     if len(data) < 8:
         raise InputError(f"{path}: rank {rank} ends early")
     for kind in (SHORT, LONG):
@@ -191,7 +191,7 @@ def _schedule(path: Path, ranks: int, columns: list[np.ndarray], follows: np.nda
         )
     kind = np.array([KINDS.get(k, 0) for k in range(4)], np.uint8)[types]
     computes = kind == Kind.COMPUTE
-    size = join("sizef").astype(np.int64)
+    size = join("size").astype(np.int64)
     if (size < 0).any():
         raise InputError(
             f"{path}: size {int(join('size').max()):,} is too large; sizes (bytes of a message, ns of a computation) "

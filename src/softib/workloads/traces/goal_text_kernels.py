@@ -1,7 +1,6 @@
-"""Kernels that read GOAL text into columns, a byte at a time; :mod:`softib.workloads.traces.goal` has the
-grammar and all error messages. The kernel reads the output of schedgen, LogGOPSim's tools and
-softib. It stops at the first line of another form, wrong or merely unusual. The line reader then reads the whole file,
-and reports errors.
+"""Kernels that read GOAL text into columns, a byte at a time; :mod:`softib.workloads.traces.goal` has the grammar and
+all error messages. The kernel reads the output of schedgen, LogGOPSim's tools and softib. It stops at the first line of
+another form, whether the line is wrong or only unusual. The line reader then reads the whole file, and reports errors.
 """
 
 import numpy as np
@@ -9,9 +8,9 @@ import numpy as np
 from softib.jit import kernel, table
 
 Ops = table("Ops", "rank kind peer size tag ns cpu label_at label_len who on start")
-"""Columns of operations (``label_at`` and ``label_len``: bytes in the text), and of requirements:
-``who`` (the row that waits), ``on`` (the row that it waits for), and ``start`` (whether it waits for the begin). There
-is room for one of each per line.
+"""Columns of operations (``label_at`` and ``label_len``: bytes in the text), and of requirements: ``who`` (the row that
+waits), ``on`` (the row that it waits for), and ``start`` (whether it waits for the start of that row). There is room
+for one of each per line.
 """
 Labels = table("Labels", "row stamp key_at key_len key_rank chain ids")
 """Labels of one rank, by number: ``row`` (the operation with this label, -1: not yet read) and ``stamp`` (number of the

@@ -48,7 +48,7 @@ class NcclCollectives:
     def __init__(self, nodes: GpuNodes, nccl: str = "2.30"):
         self.nodes, self.nccl = nodes, nccl
         self.latency_us = nodes.overheads.latency_ns / 1000
-        """Time for which every message of a program waits; the begin time of a collective includes it."""
+        """Time for which every message of a program waits; the start time of a collective includes it."""
         self.processors: dict[tuple[int, ...], int] = {}
         self.converted: dict[tuple[tuple[int, ...], str, int, int], tuple[Flows, np.ndarray, np.ndarray]] = {}
 
@@ -83,7 +83,7 @@ class NcclCollectives:
     def _flows(
         self, ranks: tuple[int, ...], collective: str, size: int, root: int
     ) -> tuple[Flows, np.ndarray, np.ndarray]:
-        """Return (flows of a collective, ranks that send each, ranks that receive each)."""
+        """Return the flows of a collective, and the sending and the receiving rank of each flow."""
         key = (ranks, collective, size, root)
         if key not in self.converted:
             self.converted[key] = self._new(np.array(ranks), collective, size, root)

@@ -40,7 +40,7 @@ CALLS = {
     "ncclSend": "send",
     "ncclRecv": "recv",
 }
-"""NCCL's call → PyTorch's name of it."""
+"""NCCL's call → PyTorch's name for it."""
 OF_ONE_RANK = ("reduce_scatter", "all_to_all", "scatter")
 """Collectives whose recorded size is that of one rank's part of the input (src/collectives.cc)."""
 SIZE, COMMUNICATOR, RANKS, RANK = "Message size [bytes]", "NCCL communicator ID", "No. of ranks", "Rank"
@@ -55,7 +55,7 @@ PROFILED = "profile with nsys profile --trace=cuda,nvtx"
 
 @dataclass
 class _Batch:
-    """Calls that were launched together, and their kernels as (begin, end, stream)."""
+    """Calls that were launched together, and their kernels as (start time, end time, stream)."""
 
     calls: list[dict[str, Any]] = field(default_factory=list)
     kernels: list[tuple[float, float, int]] = field(default_factory=list)

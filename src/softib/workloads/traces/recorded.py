@@ -90,8 +90,8 @@ def _note(collectives: tuple[str, ...], word: str, number: int, octets: int) -> 
 
 
 def _ranks(threads: list[RecordedThread]) -> dict[int, int]:
-    """Return the rank of each process: that of the launcher, or, if these are not unique, the order in which the
-    processes created their first queue pairs."""
+    """Return the rank of each process: the rank that the launcher assigned, or, if these ranks are not unique, the
+    position in the order in which the processes created their first queue pairs."""
     rank_of: dict[int, int | None] = {}
     for t in threads:
         rank_of.setdefault(t.pid, t.rank)

@@ -2,7 +2,7 @@
 NCCL's kernels with their sizes.
 
 In the replay, an operation waits for the operations that had ended in the profile when it began, and idle times are
-kept. The computing kernels between two begins or ends of communication become one computation. The recorded time of a
+kept. Computing kernels become one computation if no communication starts or ends between them. The recorded time of a
 collective is not used.
 """
 

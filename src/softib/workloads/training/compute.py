@@ -32,7 +32,7 @@ in fp32, and writes the weight in bf16."""
 
 @dataclass(frozen=True)
 class Passes:
-    """µs of a forward and of a backward pass."""
+    """Time in µs of a forward and of a backward pass."""
 
     forward: float = 0.0
     backward: float = 0.0
@@ -41,7 +41,7 @@ class Passes:
         return Passes(self.forward + other.forward, self.backward + other.backward)
 
     def times(self, forward: float, backward: float | None = None) -> Passes:
-        """Return a multiple of both passes."""
+        """Return the passes with the times multiplied by ``forward`` and ``backward`` (default: ``forward``)."""
         return Passes(self.forward * forward, self.backward * (forward if backward is None else backward))
 
 
@@ -55,7 +55,7 @@ class Processor:
     flops: float = 0.0
 
     def product_us(self, rows: float, columns: float, depth: float, count: float = 1.0) -> float:
-        """Return the µs of ``count`` products of a matrix of ``rows`` × ``depth`` with a matrix of ``depth`` ×
+        """Return the time in µs of ``count`` products of a matrix of ``rows`` × ``depth`` with a matrix of ``depth`` ×
         ``columns``. The tile has the orientation that is faster."""
         if self.flops:
             return 2 * count * rows * columns * depth / self.flops * 1e6
@@ -68,7 +68,7 @@ class Processor:
         return 2 * waves * tall * wide * depth / (rate * 1e6) + self.memory_us(ELEMENT * count * rows * columns)
 
     def memory_us(self, octets: float) -> float:
-        """Return µs to read or write ``octets`` bytes."""
+        """Return the time in µs to read or write ``octets`` bytes."""
         return 0.0 if self.flops else octets / (self.gpu.memory_gbytes * self.values["memory_share"] * 1e3)
 
     def linear(self, rows: float, columns: float, depth: float, count: float = 1.0) -> Passes:
@@ -91,8 +91,8 @@ def layer_of(
     expert: int = 1,
     sequence_parallel: bool = False,
 ) -> Passes:
-    """Return the passes of one layer, for ``micro_batch`` sequences, on one of the ``tensor`` GPUs that share the
-    layer; without communication."""
+    """Return the computing time of the passes of one layer for ``micro_batch`` sequences, on one of the ``tensor`` GPUs
+    that share the layer."""
     tokens, h = micro_batch * model.sequence, model.hidden
     heads, size = max(1.0, model.heads / tensor), h / model.heads
     units = tokens * h  # elements of a hidden state
@@ -116,7 +116,7 @@ def _attention(model: Transformer, heads: float, size: float, micro_batch: int, 
 
 
 def _unwritten_us(on: Processor, rows: float, columns: float, depth: float, count: float) -> float:
-    """Return µs of products whose result stays on the chip."""
+    """Return the time in µs of products whose results stay on the chip."""
     return on.product_us(rows, columns, depth, count) - on.memory_us(ELEMENT * count * rows * columns)
 
 
@@ -145,11 +145,11 @@ def network_of(model: Network, samples: int, on: Processor) -> Passes:
 
 
 def gradient_us(parameters: float, octets: int, on: Processor) -> float:
-    """Return the µs in which the gradients of a micro-batch (``octets`` bytes each) are added to the gradients of the
-    step."""
+    """Return the time in µs in which the gradients of a micro-batch (``octets`` bytes each) are added to the gradients
+    of the step."""
     return on.memory_us(parameters * (ELEMENT + 2 * octets))
 
 
 def optimizer_us(parameters: float, octets: int, on: Processor) -> float:
-    """Return µs of the optimizer on ``parameters`` parameters with gradients of ``octets`` bytes."""
+    """Return the time in µs of the optimizer for ``parameters`` parameters with gradients of ``octets`` bytes."""
     return on.memory_us(parameters * (STATES + octets))

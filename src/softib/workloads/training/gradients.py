@@ -74,7 +74,7 @@ class Lists:
 
 
 class Exchange:
-    """Collectives of one rank of a tensor group in one stage, over all replicas."""
+    """The collectives over all replicas of one rank of a tensor group in one stage."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class Exchange:
     def add(
         self, collective: Collective, element: float, parts: int, needs: np.ndarray, stream: str, matrices: int = 1
     ) -> None:
-        """Add one of ``parts`` parts of the exchange between replicas, ``element`` bytes per
-        parameter, as consecutive collectives."""
+        """Add one of the ``parts`` equal parts of the exchange between replicas, as consecutive collectives with
+        ``element`` bytes per parameter."""
         for groups, count in self.kinds:
             octets = count * element / parts / matrices
             rank_us = each_us = 0.0

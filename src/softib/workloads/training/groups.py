@@ -109,11 +109,10 @@ class Groups:
         rank_us: float = 0.0,
         each_us: float = 0.0,
     ) -> None:
-        """Add ``times`` collectives of ``octets`` bytes, one after another, on each group of
-        ``at``. Each takes an additional ``rank_us`` per rank, and an additional ``each_us``.
-        ``needs`` int64[data]: the row that each replica waits for (-1: none). ``ended``
-        int64[data]: the last row of each replica's previous collective (-1: none); set to that of
-        this one."""
+        """Add ``times`` collectives of ``octets`` bytes, one after another, on each group of ``at``. Each takes an
+        additional ``rank_us`` per rank, and an additional ``each_us``. ``needs`` int64[data]: the row that each replica
+        waits for (-1: none). ``ended`` int64[data]: the last row of each replica's previous collective (-1: none); the
+        function replaces it with the last row of the new collective."""
         for g, group in enumerate(self.groups[at]):
             flows, lines = self._of(rows, group, (*at, g, collective, max(round(octets), 1), times))
             first = group.adapters[:1, 0]

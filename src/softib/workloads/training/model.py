@@ -67,7 +67,7 @@ class Transformer:
 
     @property
     def activation_octets(self) -> int:
-        """Return the bytes of one sequence between two layers."""
+        """Return the number of bytes that one sequence passes from one layer to the next."""
         return self.sequence * self.hidden * ELEMENT
 
 
@@ -158,8 +158,8 @@ class Layout:
         return self.tensor * self.pipeline * self.data
 
     def gradients(self, model: Transformer | Network) -> tuple[float, float]:
-        """Return the numbers of gradients of one rank: (those summed over all replicas, those of experts, which are
-        summed over ``data / expert`` ranks)."""
+        """Return two numbers of gradients of one rank: of those summed over all replicas, and of those of experts,
+        which are summed over ``data / expert`` ranks."""
         here = self.tensor * self.pipeline
         experts = model.experts * 8 * model.layers * model.hidden**2 if model.experts else 0
         return (model.parameters - experts) / here, experts / here / self.expert

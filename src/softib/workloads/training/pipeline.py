@@ -152,7 +152,7 @@ def _next_of(step: Step) -> dict[Pass, Pass]:
 
 
 def _handed(step: Step, rows: Columns, src: np.ndarray, dst: np.ndarray, octets: float, line: np.ndarray) -> np.ndarray:
-    """Add a transfer of bytes from rank to rank: a message, or, inside a node, the time that NVLink needs."""
+    """Add a transfer of bytes between ranks: a message, or, inside a node, the time that NVLink needs."""
     node = np.zeros(int(step.adapters.max()) + 1, np.int64)
     node[step.adapters] = np.arange(len(step.adapters))[:, None]
     local = node[src] == node[dst]

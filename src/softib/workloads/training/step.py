@@ -188,7 +188,7 @@ class Step:
         return passes
 
     def _one_us(self, collective: Collective, octets: float, ranks: int) -> float:
-        """Return µs of a collective of ``ranks`` GPUs of a node."""
+        """Return the time in µs of a collective of ``ranks`` GPUs of a node."""
         group = self.machine.part(ranks, max(1, min(ranks, self.machine.nics)))
         by = choose(collective, max(int(octets), 1), group, 1, nccl=self.nccl)
         return predicted_us(collective, by, max(int(octets), 1), group, 1, self.values)

@@ -1,2 +1,2 @@
-"""Burn-in that proves its coverage (cover run): rounds of pairs that load every direction of every cable, and their
-results."""
+"""Cover run, a burn-in that proves its coverage: rounds of pairs of hosts that load every direction of every cable, and
+the results of these rounds."""

@@ -1,5 +1,5 @@
-"""Result of a cover run: proven directions by tier, unproven directions with the reasons, slow directions, and slow
-flows that these do not explain."""
+"""Result of a cover run: proven directions of cables by tier, unproven directions with the reasons, slow directions,
+and slow flows that no slow direction explains."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def proof_of(
     slow: SlowDirections,
     limit: int,
 ) -> Proof:
-    """Evaluate a run from its counters. ``limit``: maximum number of rounds of its schedule."""
+    """Return the proof of a cover run, from its counters. ``limit``: maximum number of rounds of its schedule."""
     network = routes.network
     channel = routes.channel[routes.directions]
     channel_or_0 = np.maximum(channel, 0)

@@ -23,8 +23,8 @@ __all__ = ["findings_of"]
 def findings_of(
     routes: CoverRoutes, ends: FabricEnds, proof: Proof, slow: SlowDirections, failures: list[PairFailure], paced: bool
 ) -> list[Finding]:
-    """Return the findings of the run, slow directions first. ``paced``: data crosses links at their rate, not as fast
-    as the machine copies it."""
+    """Return the findings of the run, slow directions first. ``paced``: whether data crosses links at their rate, and
+    not as fast as the machine copies it."""
     findings = []
     if paced:
         findings += [_slow(routes, d, one) for d, one in zip(slow.named, proof.slow, strict=True)]

@@ -1,5 +1,5 @@
-"""Evaluate the counters of each round: whether each direction carried its share, and whether it is
-slower than similar directions."""
+"""Evaluates the counters of each round: whether each direction carried its share, and whether it is slower than similar
+directions."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from softib.diags.structure.recognise import recognise
 __all__ = ["MeasuredRound", "SlowDirection", "SlowDirections", "carried_most", "possible_channels", "slow_directions"]
 
 TOLERANCE = 0.003
-"""Minimum loss of a slow direction, as a share of the usual rate of its kind. The loss must also be outside the spread
-of the kind."""
+"""Minimum loss of a slow direction, as a share of the usual rate of its kind. The loss must also exceed the spread of
+the kind."""
 SPREADS = 12.0
-"""Minimum distance of a slow direction from the usual rate of its kind, in median deviations of the better half of the
-kind. With normal noise, this is four standard deviations."""
+"""Minimum distance of a slow direction's rate from the usual rate of its kind, in median deviations of the better half
+of the kind. For normally distributed noise, this is four standard deviations."""
 TWICE = 2
 """Number of rounds in which a direction must be slow."""
 CLEARLY = 1.1
 """A neighbour of a slow direction counts as its victim if the slow direction's loss is at least this many times the
 neighbour's."""
 ERRORS = 4.0
-"""Minimum distance of a slow direction from the usual rate of its kind, in standard errors of the direction's rate."""
+"""Minimum distance of a slow direction's rate from the usual rate of its kind, in standard errors of the direction's
+rate."""
 LOWER = 0.001
-"""A slow direction must be below the median of its kind at the same switch by at least this share: two packets, because
-a round may gain or lose one by chance."""
+"""Minimum distance of a slow direction's rate from the median of its kind at the same switch, as a share of the median.
+It corresponds to two packets, because a round may gain or lose one by chance."""
 FEW = 8
 """Directions of a kind are compared within a round if there are at least this number of them; otherwise over all
 rounds."""
@@ -38,10 +39,10 @@ rounds."""
 
 @dataclass(frozen=True)
 class MeasuredRound:
-    """``plan``, and ``gbps`` float64[channels]: rate of each channel while all flows ran (NaN: its
-    port was not read). ``failures``: (source, target, reason) of flows that did not run. ``error``: standard error of
-    each rate over the parts of the round (None: unknown). It distinguishes a program that waits for a processor, which
-    sends unevenly, from a slow cable, which carries the same amount in each part."""
+    """A measured round. ``plan``: the planned round. ``gbps`` float64[channels]: rate of each channel while all flows
+    ran (NaN: its port was not read). ``failures``: (source, target, reason) of flows that did not run. ``error``:
+    standard error of each rate over the parts of the round (None: unknown). The error distinguishes a program that
+    waits for a processor, which sends unevenly, from a slow cable, which carries the same amount in each part."""
 
     plan: CoverRound
     gbps: np.ndarray
@@ -63,8 +64,8 @@ class SlowDirection:
 
 @dataclass(frozen=True)
 class SlowDirections:
-    """``named``: slow in every round that loaded them, and in at least two. ``suspects`` int64:
-    slow in the only round that loaded them. ``flows``: (round, source, target, loss) of slow flows
+    """``named``: channels that were slow in every round that loaded them, and in at least two. ``suspects`` int64:
+    channels that were slow in the only round that loaded them. ``flows``: (round, source, target, loss) of slow flows
     that cross no channel of ``named``."""
 
     named: tuple[SlowDirection, ...]
@@ -73,7 +74,7 @@ class SlowDirections:
 
 
 def carried_most(rounds: Sequence[MeasuredRound], channels: int) -> np.ndarray:
-    """Return the largest rate of each channel in a round (float64; NaN: never read)."""
+    """Return the largest rate of each channel in any round (float64; NaN: never read)."""
     most = np.full(channels, np.nan)
     for one in rounds:
         most = np.fmax(most, one.gbps)
@@ -81,7 +82,7 @@ def carried_most(rounds: Sequence[MeasuredRound], channels: int) -> np.ndarray:
 
 
 def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> SlowDirections:
-    """Compare every loaded channel with its kind, round by round."""
+    """Return the slow channels. In each round, every loaded channel is compared with the other channels of its kind."""
     n = routes.network.n_channels
     kind = _kinds(routes)
     uses = [(r.plan.carries >= SHARE * routes.network.rate) & np.isfinite(r.gbps) for r in rounds]
@@ -105,7 +106,7 @@ def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> Slo
         slow += lack > 0
         loss = np.where(lack > 0, np.minimum(loss, lack), loss)
         lows.append(lack)
-    # A round in which the error of a rate exceeds the loss in question does not contradict the loss.
+    # If the error of a rate exceeds the supposed loss in a round, this round does not contradict the loss.
     always = (slow > 0) & ((slow == loaded) | (precision > loss / 2))
     named = np.flatnonzero(always & (slow >= TWICE))
     named = named[np.argsort(-loss[named], kind="stable")]
@@ -117,9 +118,9 @@ def slow_directions(routes: CoverRoutes, rounds: Sequence[MeasuredRound]) -> Slo
 
 
 def _crossed_together(routes: CoverRoutes, rounds: Sequence[MeasuredRound], named: np.ndarray) -> list[list[int]]:
-    """Return groups of the channels ``named``, in their order: a group has the channels that exactly the same flows
-    crossed. A channel is left out if another one explains it: all its flows crossed the other channel, which also
-    slowed further flows."""
+    """Return groups of the channels ``named``, in their order. Exactly the same flows crossed all channels of a group.
+    A channel is left out if another one explains its loss: all its flows crossed the other channel, which also slowed
+    further flows."""
     if routes.groups is not None or len(named) < 2:
         return [[c] for c in named.tolist()]
     flows: dict[int, set[tuple[int, int]]] = {c: set() for c in named.tolist()}
@@ -135,8 +136,8 @@ def _crossed_together(routes: CoverRoutes, rounds: Sequence[MeasuredRound], name
 
 
 def _kinds(routes: CoverRoutes) -> np.ndarray:
-    """Return the kind of each channel as a number (int64): channels from hosts to switches, from switches to hosts, or
-    between two given tiers of switches, if they have the same rate."""
+    """Return the kind of each channel as a number (int64). Channels are of one kind if they have the same rate and all
+    lead from hosts to switches, from switches to hosts, or from one tier of switches to the same other tier."""
     network = routes.network
     rank = np.asarray(recognise(routes.fabric).rank)[network.graph.switch_node].astype(np.int64)
     links, hosts = network.n_links, network.n_hosts
@@ -182,15 +183,15 @@ def _lack(ratio: np.ndarray, kind: np.ndarray, usual: tuple[np.ndarray, np.ndarr
     below[alone] = _lacking(mine[alone], usual[0][kinds[alone]], usual[1][kinds[alone]])
     links = np.flatnonzero(rows < len(owner))
     sibling = _below(mine[links], owner[rows[links]] * (int(kind.max()) + 1) + kinds[links], 3, False)
-    below[links] = np.where(sibling <= 0, 0.0, below[links])  # NaN if there are too few others to compare with
+    below[links] = np.where(sibling <= 0, 0.0, below[links])  # NaN if there are too few other channels to compare with
     lack[rows] = below
     return lack
 
 
 def _below(ratio: np.ndarray, group: np.ndarray, least: int, spreads: bool = True) -> np.ndarray:
-    """Return the shortfall of each ratio from the typical ratio of its group, 0 within the group's
-    spread. Without ``spreads``, the shortfall is from the median, and 0 within :data:`LOWER`. NaN
-    for groups with fewer than ``least`` members."""
+    """Return how far each ratio is below the typical ratio of its group; 0 within the group's spread. Without
+    ``spreads``, compare with the median, and return 0 within :data:`LOWER`. NaN for groups with fewer than ``least``
+    members."""
     out = np.full(len(ratio), np.nan)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=-1))
@@ -202,16 +203,17 @@ def _below(ratio: np.ndarray, group: np.ndarray, least: int, spreads: bool = Tru
 
 
 def _lacking(ratio: np.ndarray, usual: Any, spread: Any, least: float = TOLERANCE) -> np.ndarray:
-    """Return the shortfall of each ratio as a share of ``usual``; 0 within the ``spread`` and below
+    """Return how far each ratio is below ``usual``, as a share of ``usual``; 0 within the ``spread`` and below
     ``least``."""
     lack = 1 - ratio / np.maximum(usual, 1e-12)
     return np.where(lack > np.maximum(least, SPREADS * spread / np.maximum(usual, 1e-12)), lack, 0.0)
 
 
 def _without_victims(routes: CoverRoutes, named: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """Remove victims from ``named``: channels near one with a clearly larger loss. Traffic that a slow link does not
-    carry to or from a switch is also missing on other links of that switch or of the next one. A slow link into a
-    switch reduces the traffic of the links to most of its hosts; either of the losses may be larger."""
+    """Return ``named`` without victims, which are channels near one with a clearly larger loss. Traffic that a slow
+    link does not carry to or from a switch is also missing on other links of that switch or of the next one. A slow
+    link into a switch also reduces the traffic to most of the switch's hosts; its own loss may be larger or smaller
+    than theirs."""
     network = routes.network
     owner = np.full(network.n_channels, -1)
     owner[: network.n_links] = network.link_owner

@@ -16,13 +16,13 @@ from softib.sim.static_network import Network
 __all__ = ["AdaptiveGroups", "CoverRoutes", "cover_routes"]
 
 STATIC = 2
-"""State of a LID in the table of adaptive routing: only the forwarding table is used."""
+"""State of a LID in the table of adaptive routing for which a switch uses only the forwarding table."""
 
 
 @dataclass(frozen=True)
 class AdaptiveGroups:
-    """``group_of`` int32[switches, LIDs]: the group of ports over which a switch spreads packets for a LID, -1: none.
-    ``channel[first[g]:first[g + 1]]``: the channels of group ``g``."""
+    """Groups of adaptive routing. ``group_of`` int32[switches, LIDs]: the group of ports over which a switch spreads
+    packets for a LID, -1: none. ``channel[first[g]:first[g + 1]]``: the channels of group ``g``."""
 
     group_of: np.ndarray
     first: np.ndarray

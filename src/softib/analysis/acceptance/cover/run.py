@@ -1,4 +1,4 @@
-"""A cover run: the rounds of its schedule, then further rounds that tell which of several possible directions is
+"""A cover run: the rounds of its schedule, then further rounds that show which of several possible directions is
 slow."""
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class CoverRun(NamedTuple):
 def run_cover(
     routes: CoverRoutes, schedule: CoverSchedule, measure: Measure, progress: Progress, seed: int = 0
 ) -> CoverRun:
-    """Measure every round of the schedule, then up to :data:`MORE` rounds while slow directions cannot be distinguished
-    from others. ``progress`` is called with the number of rounds done and the number of all rounds."""
+    """Measure every round of the schedule. Then, while slow directions cannot be distinguished from others, measure up
+    to :data:`MORE` further rounds. ``progress`` is called with the number of rounds done and the number of all
+    rounds."""
     rounds: list[MeasuredRound] = []
     for one in schedule.rounds:
         rounds.append(measure(one))
@@ -53,8 +54,8 @@ def run_cover(
 
 
 def _unclear(routes: CoverRoutes, slow: SlowDirections) -> np.ndarray:
-    """Return the channels that need another round. With adaptive routing, a slow link also affects later links of its
-    paths if every round pairs the same leaves."""
+    """Return the channels that need another round. They are needed because, with adaptive routing, a slow link also
+    affects later links of its paths if every round pairs the same leaves."""
     several = routes.groups is not None and len(slow.named) > 1
     named = [d.channel for d in slow.named] if several else []
     return np.concatenate([slow.suspects, np.array(named, np.int64)])

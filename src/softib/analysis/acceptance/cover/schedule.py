@@ -1,10 +1,9 @@
 """The cover schedule: as few rounds as possible in which flows between hosts fill every direction of every cable.
 
-In a round, each port sends to one port and receives from one. With forwarding tables, the routes of
-a round have no link in common. So every flow runs at the full rate of its slowest link, and each
-direction is loaded by the flows chosen for it. With adaptive routing, a flow uses several links.
-The rounds are then permutations of all ports, chosen from shifts by the number of directions that
-they fill.
+In a round, each port sends to one port and receives from one. With forwarding tables, the routes of a round have no
+link in common. Every flow therefore runs at the full rate of its slowest link, and each direction is loaded by the
+flows chosen for it. With adaptive routing, a flow uses several links. Each round is then a permutation of all ports: of
+several shifts, the one that fills the most directions.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def _by_tables(routes: CoverRoutes, limit: int, rng: np.random.Generator) -> Cov
 def _filled(
     routes: CoverRoutes, need: np.ndarray, rng: np.random.Generator, most: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return (sender of each port, -1: none; Gb/s by channel) of one round for the remaining
+    """Return the sender to each port (-1: none) and the Gb/s on each channel, for one round that fills the remaining
     ``need``."""
     from softib.analysis.acceptance.cover.schedule_kernels import Cover, fill_round
 
@@ -143,7 +142,7 @@ def _permutations(routes: CoverRoutes, rng: np.random.Generator) -> Iterator[tup
 
 
 class _Leaves:
-    """``pods``: for each pod and each of its leaves, the rows of the leaf's measuring ports."""
+    """The leaves by pod. ``pods``: for each pod and each of its leaves, the rows of the leaf's measuring ports."""
 
     def __init__(self, routes: CoverRoutes):
         switch = routes.network.host_switch
@@ -176,9 +175,9 @@ class _Leaves:
 
 
 def confirming_round(routes: CoverRoutes, suspects: np.ndarray, number: int, rng: np.random.Generator) -> CoverRound:
-    """Return a round that distinguishes ``suspects`` (channels). With forwarding tables, each flow crosses at most one
-    suspect, unless all routes over a suspect cross further suspects. With adaptive routing, each leaf gets another
-    partner."""
+    """Return a round that distinguishes the channels ``suspects`` from each other. With forwarding tables, each flow
+    crosses at most one suspect, unless all routes over a suspect cross further suspects. With adaptive routing, each
+    leaf is paired with another leaf than before."""
     if routes.groups is not None:
         source, target = _Leaves(routes).drawn(rng)
         return CoverRound(number, source, target, predicted_gbps(routes, source, target))
@@ -192,9 +191,9 @@ def confirming_round(routes: CoverRoutes, suspects: np.ndarray, number: int, rng
 
 
 def predicted_gbps(routes: CoverRoutes, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Return the Gb/s that flows at full rate put on each channel with adaptive routing
-    (float64[channels]). A switch spreads them over a group's links in proportion to the links'
-    rates; an overloaded link passes on the same share of each flow."""
+    """Return the Gb/s that flows at full rate put on each channel with adaptive routing (float64[channels]). A switch
+    spreads flows over a group's links in proportion to the links' rates; an overloaded link passes on the same share of
+    each flow."""
     from softib.analysis.acceptance.cover.schedule_kernels import Spread, spread
 
     network, groups = routes.network, routes.groups

@@ -77,9 +77,9 @@ def sender(t, s, d):
 
 @kernel
 def fill_round(net, t, order, most, source):
-    """Choose for each destination in ``order`` the sender whose route proves the most links and has
-    room on all of them; write it to ``source[d]`` (-1: none). A flow that proves more than ``most``
-    links is not chosen (0: no limit)."""
+    """For each destination ``d`` in ``order``, choose the sender whose route proves the most links and has room on all
+    of them, and write it to ``source[d]`` (-1: none). A flow that proves more than ``most`` links is not chosen (0: no
+    limit)."""
     hosts = len(net.host_switch)
     links = len(net.chan_to) - 2 * hosts
     flows = 0
@@ -121,10 +121,9 @@ def fill_round(net, t, order, most, source):
 
 @kernel
 def spread(net, t, src, dst, factor, rate, load):
-    """Add to ``load`` the load of each flow ``src[i] → dst[i]`` on each channel, at the rate of its
-    host. A switch spreads a LID over the channels of its group in proportion to their rates
-    (:data:`Spread`). ``factor`` by channel: the share of its load that it passes on. Returns the
-    number of flows that do not arrive."""
+    """Add to ``load`` the load of each flow ``src[i] → dst[i]`` on each channel, at the rate of its host. A switch
+    spreads a LID over the channels of its group in proportion to their rates (:data:`Spread`). ``factor``: for each
+    channel, the share of its load that it passes on. Return the number of flows that do not arrive."""
     group_of, group_first, group_channel = t.group_of, t.first, t.channel
     flow, here, there = t.flow, t.here, t.there
     hosts = len(net.host_switch)

@@ -1,5 +1,5 @@
-"""Cover runs in virtual time. Rounds run on the fluid layer; if switches route adaptively or ports drain slowly, which
-the fluid layer does not support, on the packet layer.
+"""Cover runs in virtual time. Rounds run on the fluid layer. If switches route adaptively or ports drain slowly, which
+the fluid layer does not support, rounds run on the packet layer.
 """
 
 from __future__ import annotations

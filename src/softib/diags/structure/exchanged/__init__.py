@@ -1,1 +1,1 @@
-"""Cables, plugs and switches that are in each other's position."""
+"""Finds cables, plugs and switches that are exchanged, so that each is in the position of another."""

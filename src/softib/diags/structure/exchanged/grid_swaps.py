@@ -1,5 +1,6 @@
-"""Swapped cables of a grid whose switches have coordinates in their names. In a grid of a few switches, too few ports
-have the same rule, and another swap can explain the same cables; the coordinates decide between the two.
+"""Finds swapped cables of a grid whose switches have coordinates in their names. In a grid with few switches, too few
+ports have the same rule, so different swaps can explain the same cables; the coordinates show which swap is the real
+one.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from softib.diags.view import FabricView
 __all__ = ["judged_by_grid"]
 
 FEWEST = 2
-"""Minimum number of cables without a place that exchanged switches leave."""
+"""Minimum number of cables that exchanged switches leave without a place in the grid."""
 MANY = 12
-"""Maximum number of cables without a place in the grid that are paired; with more, the grid itself is in doubt."""
+"""Maximum number of cables without a place in the grid. With more, the grid itself is in doubt, and no cables are
+paired."""
 
 
 def judged_by_grid(view: FabricView, structure: Structure, suspects: Suspects) -> Suspects:
-    """Return ``suspects`` without the swaps whose cables both have a place in the grid while other cables have none,
-    and with the swaps of two cables that give each other their places. A fabric that is no grid, or whose coordinates
-    are not in names, keeps its suspects.
+    """Return ``suspects`` with corrected swaps. If some cables have no place in the grid, swaps of two cables that both
+    have a place are removed, as are other suspicions against cables with a place. Swaps that move two cables to their
+    places are added. If the fabric is not a grid, or names do not contain the coordinates, ``suspects`` is unchanged.
     """
     shape = structure.shape
     if not shape.forms or structure.labels.by_ports:
@@ -53,15 +55,15 @@ def judged_by_grid(view: FabricView, structure: Structure, suspects: Suspects) -
 
 
 def _placed(view: FabricView, compared: Joins) -> np.ndarray:
-    """Return the cables (rows of the view) between neighbours of the grid."""
+    """Return the cables (rows of the view) that connect neighbours of the grid."""
     rows = view.between_switches
     nodes = zip(view.node_a[rows].tolist(), view.node_b[rows].tolist(), strict=True)
     return np.asarray(rows[[node_pair(*pair) in compared.kept for pair in nodes]])
 
 
 def _pairs(view: FabricView, compared: Joins, astray: list[int]) -> list[tuple[Misplaced, Misplaced]]:
-    """Return the pairs of cables that an exchange of two plugs moves to joins that lack a cable, if neither cable has
-    another such pair.
+    """Return pairs of cables for which an exchange of two plugs moves both cables to joins that lack a cable. Pairs are
+    left out if one of their cables is in another such pair, too.
     """
     lacking = Counter(node_pair(u.nodes_a[0], u.nodes_b[0]) for u in compared.missing)
     repairs = list(_repairs(view, lacking, astray))
@@ -72,7 +74,8 @@ def _pairs(view: FabricView, compared: Joins, astray: list[int]) -> list[tuple[M
 def _repairs(
     view: FabricView, lacking: Counter[tuple[int, int]], astray: list[int]
 ) -> Iterator[tuple[int, int, tuple[Misplaced, Misplaced]]]:
-    """Yield (two cables, the two as a swapped pair) for each exchange of plugs that moves both to ``lacking`` joins."""
+    """Yield, for each exchange of plugs that moves two cables to ``lacking`` joins, both cables, and the two as a
+    swapped pair."""
     node = view.fabric.port_node
     for n, i in enumerate(astray):
         for j in astray[n + 1 :]:

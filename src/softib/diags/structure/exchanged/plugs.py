@@ -1,4 +1,4 @@
-"""Misplaced cables that can correct each other: pairs with exchanged plugs, and longer rings.
+"""Finds misplaced cables that can correct each other: pairs with exchanged plugs, and longer rings.
 
 The rule of a misplaced end names the node to which it should lead. If an end at that node should
 lead to the node of the first end, the two are *mates*: they should be one cable. A set of cables
@@ -43,12 +43,12 @@ class Misplaced:
 
 Pair = tuple[Misplaced, Misplaced]
 Verdicts = list[tuple[int, bool]]
-"""For each of the two new cables: (number of ends whose rule requires it, whether a rule forbids it)."""
+"""For each of the two new cables: number of ends whose rule requires it, and whether a rule forbids it."""
 Rule = Callable[[Verdicts], bool]
 
 
 class Exchanged(NamedTuple):
-    """Misplaced cables, by their correction."""
+    """Misplaced cables, grouped by the way in which they can be corrected."""
 
     swapped: list[Pair]
     rings: list[Misplaced]
@@ -70,7 +70,8 @@ def unexplained(view: FabricView, misplaced: list[Misplaced]) -> list[Misplaced]
 
 
 def _confirmed(view: FabricView, misplaced: list[Misplaced], rule: Rule) -> Exchanged:
-    """Return pairs by ``rule``, cables of rings and the rest, without harmless groups."""
+    """Return the pairs that satisfy ``rule``, the cables of rings, and the other cables, all without harmless
+    groups."""
     swapped, left = _pairs(view, _without_harmless(view, misplaced), (rule,))
     return Exchanged(swapped, *_rings(view, left))
 
@@ -104,8 +105,8 @@ def _missed(view: FabricView, m: Misplaced) -> set[tuple[int, int]]:
 
 
 def _rings(view: FabricView, misplaced: list[Misplaced]) -> tuple[list[Misplaced], list[Misplaced]]:
-    """Return (cables of rings, each of three or more cables; all other cables). Walk from a cable's end to its mate, on
-    to the other end of that cable, and so on; a ring returns to the cable where it began."""
+    """Return the cables of rings (each of three or more cables), and all other cables. To find a ring, walk from a
+    cable's end to its mate, on to the other end of the mate's cable, and so on; a ring returns to the first cable."""
     mate, cable_at = _mates(view, misplaced), {port: m for m in misplaced for port in (m.a, m.b)}
     placed, used = list[Misplaced](), set[int]()
     for start in misplaced:
@@ -125,7 +126,7 @@ def _rings(view: FabricView, misplaced: list[Misplaced]) -> tuple[list[Misplaced
 
 
 def _mates(view: FabricView, misplaced: list[Misplaced]) -> dict[int, int]:
-    """Return the end that should be on the same cable, for each end that has one."""
+    """Return the mate of each end that has one: the end that should be on the same cable."""
     node = view.fabric.port_node
     wanting: dict[tuple[int, int], list[int]] = {}
     for m in misplaced:
@@ -163,7 +164,7 @@ def node_pair(a: int, b: int) -> tuple[int, int]:
 
 
 def _pairs(view: FabricView, misplaced: list[Misplaced], rules: tuple[Rule, ...]) -> tuple[list[Pair], list[Misplaced]]:
-    """Match cables that would both be right if one end of each were exchanged."""
+    """Return pairs of cables that would both be right if one end of each were exchanged, and the unpaired cables."""
     by_node: dict[int, list[int]] = {}
     for i, m in enumerate(misplaced):
         for port in (m.a, m.b):

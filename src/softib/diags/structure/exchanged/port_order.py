@@ -1,5 +1,5 @@
-"""Exchanged plugs of one switch: each cable still leads to an expected switch, but in a different
-order than on all other switches of its kind. No route changes, but labels and plans are wrong."""
+"""Finds exchanged plugs of one switch. Each of its cables still leads to an expected switch, but the order of the
+cables differs from that on all other switches of its kind. No route changes, but labels and plans are wrong."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ EXCHANGED_PORTS = code(
     "compare port numbers with labels and the cabling plan; no route depends on it",
 )
 FEW, HANDFUL = 0.1, 2
-"""Share, and number, of the switches of a kind that may be out of order; with more there is no order."""
+"""Maximum share, and maximum number, of the switches of a kind that may be out of order. With more, the kind has no
+order."""
 MIN_ALIKE = 4
-"""Number of switches of a kind from which they form an order."""
+"""Minimum number of switches of a kind that form an order."""
 
 
 def exchanged_ports(c: Context) -> Iterator[Finding]:
-    """Report switches whose ports lead to the switches that the rule of their numbers expects, but in another order."""
+    """Report switches whose ports lead to the expected switches, but in another order than the rule of the port
+    numbers."""
     view, f, done = c.view, c.view.fabric, c.seen.get("cables", set())
     expected, class_of = c.pattern.expected, c.pattern.labels.class_of
     rows = view.between_switches

@@ -1,6 +1,6 @@
-"""Cables that deviate from the pattern: swapped pairs, misplaced cables, missing cables. A swapped
-pair confirms itself, and so does a ring of three or more: exchanging plugs corrects all of its
-cables. A single cable is reported only if its rule is certain and its expected port is vacant.
+"""Finds cables that deviate from the pattern: swapped pairs, misplaced cables, missing cables. A swapped pair, or a
+ring of three or more cables, is its own evidence, because exchanging plugs corrects all of its cables. A single cable
+is reported only if its rule is certain and its expected port is vacant.
 
 A port is checked by the *node* at its other end, not by the port there: exchanging parallel cables
 between the same two nodes, or two ports of one node, has no effect on routes and is not reported. A
@@ -25,19 +25,20 @@ from softib.diags.view import FabricView
 __all__ = ["Suspects", "Unjudged", "find_suspects"]
 
 MAX_SHARE = 0.06
-"""Share of the cables of a kind (classes of both ends) that break the rule, above which there is no
-rule: the kind is not judged, unless swaps and rings explain the rest, or the number is small."""
+"""If more than this share of the cables of a kind (the classes of both ends) break the rule, the rule does not hold.
+The kind is then not judged, unless swaps and rings explain most of these cables, or their number is small."""
 HANDFUL = 6
 FEW_SWITCHES = 2
 MISSING_SHARE = 0.1
-"""Ratio of missing cables between two tiers to existing ones, above which the tier is partly filled by design."""
+"""If the ratio of missing to existing cables between two tiers is larger than this, the tier is partly filled by
+design."""
 
 
 @dataclass(frozen=True)
 class Unjudged:
-    """``cables`` (rows of the view), out of ``of`` cables between two classes of nodes, break their
-    rules: they are too many to be exceptions, or there are so many swaps that their position is
-    unclear. ``classes``: names, empty for nodes without one."""
+    """Cables that cannot be judged. ``cables`` (rows of the view), out of ``of`` cables between two classes of nodes,
+    break their rules. They are too many to be exceptions, or there are so many swaps that their positions are unclear.
+    ``classes``: names of the two classes, empty for nodes without a class."""
 
     classes: tuple[str, str]
     cables: np.ndarray
@@ -110,9 +111,8 @@ def _too_often(view: FabricView, pattern: Pattern, wrong: np.ndarray) -> list[Un
 def _left_by_swaps(
     view: FabricView, pattern: Pattern, left: list[Misplaced], halves: np.ndarray, certain: list[Misplaced]
 ) -> list[Unjudged]:
-    """Return the cables ``left`` of kinds in which ``certain`` swaps and rings confirm the rule. If
-    these are more than exceptions, also return those that match the rule of one end only
-    (``halves``)."""
+    """Return the cables ``left`` of kinds in which ``certain`` swaps and rings confirm the rule. If these are too many
+    to be exceptions, also return the cables that match the rule of only one end (``halves``)."""
     if not certain:
         return []
     kinds, kind = _kinds(view, pattern)
@@ -128,7 +128,7 @@ def _left_by_swaps(
 
 
 def _kinds(view: FabricView, pattern: Pattern) -> tuple[np.ndarray, np.ndarray]:
-    """Return (the classes of both ends of each kind of cable, the kind of each cable)."""
+    """Return the classes of both ends of each kind of cable, and the kind of each cable."""
     of = pattern.labels.class_of
     ends = np.sort(np.stack([of[view.node_a], of[view.node_b]]), axis=0)
     kinds, kind = np.unique(ends, axis=1, return_inverse=True)
@@ -148,10 +148,9 @@ def _names(pattern: Pattern, kind: np.ndarray) -> tuple[str, str]:
 def _with_a_vacancy(
     view: FabricView, pattern: Pattern, pairs_of_tier: list[Misplaced]
 ) -> tuple[list[Misplaced], list[Misplaced]]:
-    """Return (misplaced cables, doubtful cables), all with a known vacancy. A vacancy is a port of
-    the expected node that is free or has another misplaced cable, and whose rule requires the node
-    at the other end. A cable is doubtful if the rule of its port has too few ports to be
-    certain."""
+    """Return the misplaced and the doubtful cables that have a known vacancy. A vacancy is a port of the expected node
+    that is free or has another misplaced cable, and whose rule requires the node at the other end. A cable is doubtful
+    if the rule of its port has too few ports to be certain."""
     fabric = view.fabric
     suspect = {p for m in pairs_of_tier for p in (m.a, m.b)}
     sure, doubtful = list[Misplaced](), list[Misplaced]()
@@ -198,8 +197,8 @@ def _missing(view: FabricView, pattern: Pattern, rank: np.ndarray) -> Iterator[t
 
 
 def _of_few_switches(view: FabricView, pairs: list[tuple[int, int]]) -> bool:
-    """Return whether all ``pairs`` have an end at one of two nodes: these nodes lost many cables; a
-    design affects more nodes."""
+    """Return whether all ``pairs`` have an end at one of two nodes. Then these nodes have lost many cables, because a
+    design would affect more nodes."""
     node = view.fabric.port_node
     left = pairs
     for _ in range(FEW_SWITCHES):
@@ -209,14 +208,14 @@ def _of_few_switches(view: FabricView, pairs: list[tuple[int, int]]) -> bool:
 
 
 def _ruled(view: FabricView, pattern: Pattern, pair: tuple[int, int]) -> list[int]:
-    """Return the ports of ``pair`` whose rule requires the node of the other."""
+    """Return the ports of ``pair`` whose rule requires the node of the other port."""
     return [p for p, q in (pair, pair[::-1]) if pattern.expected[p] == view.fabric.port_node[q]]
 
 
 def _free_by_design(view: FabricView, pattern: Pattern, port: int, pair: tuple[int, int]) -> bool:
-    """Return whether all nodes in line with this node (one number differs) leave the same port
-    free: the edge of a mesh, or unused global ports of a small dragonfly. A line needs a node
-    besides the two that ``pair`` would connect: a lost cable frees the ports of both."""
+    """Return whether all nodes in line with this node (one number differs) leave the same port free: the edge of a
+    mesh, or unused global ports of a small dragonfly. A line must have a node other than the two that ``pair`` would
+    connect, because a lost cable frees the ports of both."""
     fabric = view.fabric
     node, portnum = int(fabric.port_node[port]), int(fabric.port_num[port])
     node_class = pattern.labels.classes[int(pattern.labels.class_of[node])]

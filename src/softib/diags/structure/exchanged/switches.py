@@ -1,7 +1,6 @@
-"""Exchanged switches: every cable of one leads to the peers of the other. If a technician replaces
-two switches and confuses them, or their names, all their cables are exchanged at once. No route
-changes, but every name leads to the wrong rack. The evidence is at the other ends of their cables:
-all these ports expect the other switch.
+"""Finds exchanged switches: every cable of one leads to the peers of the other. If a technician replaces two switches
+and confuses them, or their names, all their cables are exchanged at once. No route changes, but every name leads to the
+wrong rack. The evidence is at the other ends of their cables: all these ports expect the other switch.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ MOST = 0.8
 MIN_WITNESSES = 3
 """… and their minimum number."""
 SUSPECT = 0.2
-"""Share of the witnesses from which the pattern is learned again with the names exchanged: in a
-small grid, two exchanged switches distort the learned rules."""
+"""Minimum share of the witnesses at which the pattern is learned again with the names exchanged, because in a small
+grid two exchanged switches distort the learned rules."""
 NEARLY_ALL = 0.9
-"""Minimum share of the witnesses at switches, and of those at hosts, that must then fit."""
+"""Minimum share of the witnesses at switches, and of those at hosts, that must fit the pattern with exchanged names."""
 FEW = 0.15
-"""Share of a class of switches that may be exchanged; if there are more, their numbering is a
-different one by design."""
+"""Maximum share of a class of switches that may be exchanged. If there are more, they are numbered differently by
+design."""
 PAIR = 2
-"""Number of switches that may be exchanged in any class."""
+"""Number of switches that may be exchanged in a class of any size."""
 MIN_ORDER = 8
-"""Minimum number of switches in an order: with fewer, the positions of two may be by design."""
+"""Minimum number of switches in an order. With fewer, two switches may have their positions by design."""
 _NUMBER = re.compile(r"\d+")
 
 
@@ -48,13 +47,14 @@ class Exchange:
     follow: int
     of: int
     by_order: bool = False
-    """``of``: number of switches instead, of which ``follow`` are in the order of their names."""
+    """Whether the evidence is the order of names. In that case, ``follow`` of ``of`` switches are in the order of their
+    names."""
 
 
 def exchanged_switches(view: FabricView, pattern: Pattern) -> list[Exchange]:
     """Return the exchanges that are confirmed by nearly all witnesses, both ports of switches and
     ports of hosts. If the coordinates of the switches come from their ports, the rules of the names
-    are learned for this purpose. Near-linear in cables."""
+    are learned for this purpose. The running time is nearly linear in the number of cables."""
     if pattern.labels.by_ports:
         pattern = learn_pattern(view)
     loose = _cycles(_goals(view, pattern, SUSPECT))
@@ -85,7 +85,7 @@ def _cycles(goal: dict[int, tuple[int, int, int, int]]) -> list[Exchange]:
         if after == first and first not in done:
             done.update(cycle)
             _, follow, of, switches = (sum(goal[n][i] for n in cycle) for i in range(4))
-            if switches:  # if only hosts are evidence, racks are exchanged
+            if switches:  # if only hosts are evidence, racks may be exchanged instead
                 cycles.append(Exchange(tuple(cycle), follow, of))
     return cycles
 
@@ -104,10 +104,9 @@ class _Witnesses:
 
 
 def _goals(view: FabricView, pattern: Pattern, share: float) -> dict[int, tuple[int, int, int, int]]:
-    """Return switch that may be in another's position → (the other switch, its witnesses, all its
-    ports with a rule, those on switches). At least ``share`` of its ports must be witnesses, and if
-    ``share`` is :data:`MOST` or more, also :data:`MOST` of those on switches and of those on
-    hosts."""
+    """Return, for each switch that may be in the position of another: the other switch, the number of its witnesses, of
+    all its ports with a rule, and of those on switches. At least ``share`` of its ports must be witnesses, and if
+    ``share`` is :data:`MOST` or more, also :data:`MOST` of those on switches and of those on hosts."""
     w, nodes, class_of = _Witnesses(view, pattern), len(view.names), pattern.labels.class_of
     alike = (class_of[w.here] == class_of[w.want]) & (w.here != w.want)
     pair, at = np.unique(w.here[alike] * nodes + w.want[alike], return_inverse=True)
@@ -124,7 +123,9 @@ def _goals(view: FabricView, pattern: Pattern, share: float) -> dict[int, tuple[
         (votes >= share * total) & (total >= MIN_WITNESSES) & (np.bincount(w.here[w.switch], minlength=nodes)[here] > 0)
     )
     order = np.flatnonzero(good)
-    order = order[np.argsort(votes[order], kind="stable")]  # later ones win: what most witnesses want
+    order = order[
+        np.argsort(votes[order], kind="stable")
+    ]  # the last one wins, so the switch that most witnesses expect is used
     return {
         int(here[i]): (int(pair[i] % nodes), int(votes[i]), int(total[i]), int(by_switch[i])) for i in order.tolist()
     }
@@ -152,8 +153,8 @@ def _tried(view: FabricView, loose: list[Exchange]) -> list[Exchange]:
 
 
 def explained(view: FabricView, pattern: Pattern, exchanges: list[Exchange]) -> np.ndarray:
-    """Return bool[cables]: cables at an exchanged switch that match the pattern of its actual
-    position."""
+    """Return whether each cable is at an exchanged switch and matches the pattern of this switch's actual position
+    (bool[cables])."""
     goal = np.arange(len(view.names))
     for x in exchanges:
         goal[list(x.switches)] = (*x.switches[1:], x.switches[0])

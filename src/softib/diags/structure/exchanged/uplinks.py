@@ -1,5 +1,5 @@
-"""Two uplinks exchanged between two switches, found without names: each of the four nodes lacks
-a link that another has in excess.
+"""Finds two uplinks exchanged between two switches, without using names: each of the four nodes lacks a link that
+another has in excess.
 
 After an exchange, switch A has one link too many to P and one too few to Q, and switch B the
 reverse; P has one link too many from A and one too few from B, and Q the reverse. Each of the four
@@ -11,10 +11,9 @@ exchange.
 If several cables connect the same two nodes, the port numbers determine the cable: on switches like
 A that port leads to Q, on chips like P it leads to B.
 
-After an exchange between two pods of a three-level tree, A is as similar to its pod's kind as to
-the kind of B, so exchanging the other two cables would make the table equally even. Only one of
-these readings is true. The port numbers decide which: the same port of the other cores leads to the
-pod of B.
+After an exchange between two pods of a three-level tree, A is as similar to its pod's kind as to the kind of B, so
+exchanging the other two cables would make the table equally even. Only one of these interpretations is true, and the
+port numbers show which: the same port of the other cores leads to the pod of B.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ from softib.diags.view import FabricView
 __all__ = ["exchanged_uplinks"]
 
 LIKE = 2
-"""Number of switches with equal links needed for a comparison."""
+"""Minimum number of switches with equal links for a comparison."""
 MAX_ODD = 0.15
-"""Share of a tier that is unlike the rest, above which that is its design and no finding, unless …"""
+"""If more than this share of a tier is unlike the rest, this is the design and not a fault, unless …"""
 MAX_EXPLAINED = 0.5
 """… exchanges explain all differences, up to this share."""
 MAX_DIFFERENCE = 4
-"""Number of links (too many and too few together) by which a node differs from similar nodes, above
-which it is cabled otherwise by design."""
+"""Maximum number of links (too many and too few together) by which a node may differ from similar nodes. A node with
+more differences is cabled differently by design."""
 MARGIN = 0.5
-"""Margin by which the named cable must fit better than the next: unordered ports give weak
-votes to many cables."""
+"""Margin by which the named cable must fit better than the next best, because unordered ports give weak votes to many
+cables."""
 NEAREST = 3
 """Number of kinds that are compared with an odd switch: those that share most nodes with it. Of
 these, only the kinds that differ least from it are similar to it."""
@@ -78,9 +77,9 @@ class _Side:
     """Comparison of the switches of one tier by their links to another: for each odd switch, its
     surplus and missing links.
 
-    ``claims``: {switch: {(surplus, missing): the kinds from which it differs in this way}} compared
-    with the most similar rows; ``like``: {switch: those switches}. ``many``: such a large share is
-    unlike the rest that exchanges must explain all of their ``surplus`` links.
+    ``claims``: switch → (surplus, missing) → the kinds from which it differs in this way, among the most similar rows.
+    ``like``: switch → the switches of these kinds. ``many``: whether such a large share is unlike the rest that
+    exchanges must explain all of their ``surplus`` links.
     """
 
     def __init__(self, view: FabricView, ports: np.ndarray, peers: np.ndarray):
@@ -128,14 +127,14 @@ class _Side:
 
 
 def _differences(row: Row, expected: Row) -> Row:
-    """Return links that ``row`` has beyond ``expected`` (negative: misses), by the node at their
+    """Return the number of links that ``row`` has in excess of ``expected`` (negative: lacks), by the node at their
     other end."""
     return {n: row.get(n, 0) - expected.get(n, 0) for n in {*row, *expected}}
 
 
 def exchanged_uplinks(view: FabricView, rank: np.ndarray) -> list[tuple[OddCable, OddCable]]:
-    """Return pairs of cables between a tier and the next that would each be right in the other's
-    place; near-linear."""
+    """Return pairs of cables between a tier and the next, each of which would be right in the place of the other. The
+    running time is nearly linear."""
     links = view.between_switches
     a, b = view.port_a[links], view.port_b[links]
     node = view.fabric.port_node
@@ -163,7 +162,7 @@ def _of_tier(view: FabricView, pods: _Pods, below: _Side, above: _Side) -> Itera
         a, b, p, q = (x.a in kinds, x.b in kinds, x.p in kinds, x.q in kinds)
         if (a or p) and (b or q):  # other switches count each of the two as surplus
             ranked.append((-len(kinds), -pods.share(x) - pods.share(x.turned()), x))
-    used: set[tuple[int, int]] = set()  # links in excess and missing links, each the evidence of one exchange
+    used: set[tuple[int, int]] = set()  # surplus and missing links, each of which is evidence of only one exchange
     like: dict[int, set[int]] = {}  # kinds of each switch that all of its exchanges agree with
     for _, _, x in sorted(ranked):
         links = {(x.a, x.p), (x.b, x.q), (x.a, x.q), (x.b, x.p)}
@@ -190,16 +189,16 @@ def _claimed(below: _Side, above: _Side, x: _Exchange) -> dict[int, set[int]]:
 
 
 class _Pods:
-    """The port numbers of an upper tier as a rule: a number leads to switches of one pod, i.e. of
-    those with most lower switches in common."""
+    """The port numbers of an upper tier as a rule: each number leads to the switches of one pod, which have most lower
+    switches in common."""
 
     def __init__(self, view: FabricView, rank: np.ndarray):
         self.view, self.rank = view, rank
         self.children = cache(self._children)
 
     def share(self, x: _Exchange) -> float:
-        """Return how much more often the ports like that from ``x.p`` to ``x.a`` lead to the pod of ``x.b`` than to
-        the pod of ``x.a``, -1 to 1."""
+        """Return, for ports like that from ``x.p`` to ``x.a``, how much more often they lead to the pod of ``x.b`` than
+        to the pod of ``x.a``, from -1 to 1."""
         f, a, b = self.view.fabric, self.children(x.a), self.children(x.b)
         if not a or not b or self._alike(a, b):
             return 0.0
@@ -231,7 +230,10 @@ def _candidates(below: _Side, above: _Side) -> set[_Exchange]:
         candidates.update(_Exchange(a, p, b, q) for a in nodes for b in low.get((q, p), ()))
     for (a, b), nodes in high.items():
         candidates.update(_Exchange(a, p, b, q) for p in nodes for q in high.get((b, a), ()))
-    for a, claims in below.claims.items():  # one from below and one from above: at one cable, or at opposite corners
+    for (
+        a,
+        claims,
+    ) in below.claims.items():  # one claim from below and one from above, at the same cable or at opposite corners
         for p, q in claims:
             candidates.update(_Exchange(a, p, b, q) for m, b in above.claims.get(p, ()) if m == a)
             candidates.update(_Exchange(a, p, b, q) for b, m in above.claims.get(q, ()) if m == a)
@@ -272,7 +274,6 @@ def _votes(view: FabricView, port: int, like: list[int]) -> Counter[int]:
 
 
 def _share(votes: Counter[int], wanted: int, there: int) -> float:
-    """Return how much more often similar ports lead to ``wanted`` than to the peer of this one, -1 to
-    1."""
+    """Return how much more often similar ports lead to ``wanted`` than to the peer of this port, from -1 to 1."""
     total = sum(votes.values())
     return (votes[wanted] - votes[there]) / total if total else 0.0

@@ -60,7 +60,7 @@ class PortMatch(NamedTuple):
     reason: str = ""
     """One of :data:`~softib.fabric.formats.cabling.match.REASONS` if there is none."""
     why: str = ""
-    """Explanation for people, if there is none."""
+    """Explanation as text, if there is none."""
 
 
 class _Narrowed(NamedTuple):

@@ -125,7 +125,7 @@ struct va_qp {
     uint32_t there;                 /* bytes of the receives' ring that have pages */
     struct va_xrcd *xrcd;
     struct va_qp *root;             /* of a handle from ibv_open_qp */
-    uint32_t handles;               /* such handles of this QP */
+    uint32_t handles;               /* number of such handles of this QP */
 };
 
 extern struct ve_engine va_engine;
@@ -168,7 +168,7 @@ void va_channel_leave(struct va_cq *c);
 void va_enroll(void *object);
 void va_dismiss(void *object);
 
-/* The parts of the function tables. */
+/* Each of these functions fills a part of the function tables. */
 void va_fill_ops(struct verbs_context *v);
 
 int va_query_port(struct ibv_context *context, uint8_t portnum, struct ibv_port_attr *attr, size_t size);
@@ -186,7 +186,7 @@ struct ibv_mr *va_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offse
 struct ibv_mr *va_make_mr(struct ibv_pd *pd, void *address, size_t length, uint64_t iova, unsigned access);
 /* Free the handle of a region, without the region. */
 void va_forget_mr(struct ibv_mr *mr);
-/* Wait until no copy uses a key's memory, and free its entry. */
+/* Wait until no copy uses the key's memory, and free the key's entry. */
 void va_free_key(struct softib_key *k);
 struct ibv_mr *va_alloc_null_mr(struct ibv_pd *pd);
 struct ibv_pd *va_alloc_parent_domain(struct ibv_context *context, struct ibv_parent_domain_init_attr *attr);
@@ -240,7 +240,7 @@ int va_next_poll(struct ibv_cq_ex *ex);
 void va_record_ops(struct ibv_context_ops *ops);
 int va_record_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
 int va_record_next_poll(struct ibv_cq_ex *ex);
-/* Record an accepted request; a new QP. */
+/* Record an accepted request, or a new QP. */
 void va_record_request(const struct ve_qp *q, const struct ve_wr *wr);
 void va_record_qp(const struct ve_qp *q);
 

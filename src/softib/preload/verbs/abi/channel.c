@@ -1,7 +1,7 @@
 /*
  * Completion channels. A completion increments `pending` of the CQ and sends a datagram to the
  * channel's socket; ibv_get_cq_event reads one datagram, then looks for the CQ. A socket holds few
- * datagrams: those that do not fit are counted in `unsent`; when a reader empties the socket, it sends one of them to
+ * datagrams: those that do not fit are counted in `unsent`. A reader that empties the socket sends one of them to
  * itself.
  */
 #include "abi.h"

@@ -151,7 +151,8 @@ int va_free_dm(struct ibv_dm *dm)
     vm_hazard_end(hazard);
     if (has_regions(dm->handle))
         return errno = EBUSY;
-    vm_number_give(&va_engine.w, dm->handle); /* first: so a concurrent registration sees it, or is seen here */
+    vm_number_give(&va_engine.w, dm->handle); /* first, so that a concurrent registration notices this, or is noticed
+                                               * here */
     if (has_regions(dm->handle)) {
         uint64_t free_number = 0; /* another object may have the number now; then the memory is freed when its process
                                    * ends */
@@ -161,7 +162,7 @@ int va_free_dm(struct ibv_dm *dm)
     }
     vm_quiesce_of(&va_engine.w, vm_number_process(named));
     d->s->is = 0;
-    if (!d->imported) { /* otherwise it is freed with the process that allocated it */
+    if (!d->imported) { /* imported memory is freed when the process that allocated it ends */
         va_context(dm->context)->dm_used -= d->length;
         vm_free(&va_engine.w, d->s->memory, (d->length + PAGE - 1) / PAGE * PAGE + PAGE);
         vm_free(&va_engine.w, (uint64_t)((char *)d->s - va_engine.w.base), sizeof *d->s);

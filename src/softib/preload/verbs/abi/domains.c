@@ -281,8 +281,8 @@ VA_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 /* Regions and device memory of other processes that share a context's descriptor (ibv_import_mr(3), ibv_import_dm(3)). */
 /*
  * The region's addresses are those of the registering process; here only its keys are used. Every process that shares
- * the region may deregister it for all (dereg_mr). After that no process copies with it; requests of the other processes
- * fail as with a wrong key, and they can only unimport it (see the man page).
+ * the region may deregister it for all (dereg_mr). After that, the key is invalid for all of them: requests that use it
+ * fail as with a wrong key, and the other processes can only unimport the region (see the man page).
  */
 /* Return whether the region is in device memory that a third process allocated. Its import is refused, because
  * deregistration would have to wait for two processes. */

@@ -1,4 +1,4 @@
-/* Limits of objects per process and device: the values of ibv_query_device, and their enforcement. */
+/* Limits on the number of objects per process and device: the values for ibv_query_device, and their enforcement. */
 #include "abi.h"
 
 #include <errno.h>

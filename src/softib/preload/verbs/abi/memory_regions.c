@@ -219,7 +219,7 @@ VA_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
     }
     ((struct va_mr *)mr)->mapped = mapped;
     ((struct va_mr *)mr)->mapped_n = offset - from + length;
-    mr->addr = (void *)(uintptr_t)offset; /* libibverbs has this error, too */
+    mr->addr = (void *)(uintptr_t)offset; /* libibverbs has this error too */
     return mr;
 }
 
@@ -254,8 +254,8 @@ void va_free_key(struct softib_key *k)
     vm_key_left(&va_engine.w, k);
 }
 
-/* Do this for a region of process `owner`, and also wait for that process's requests. If the owner is dead, the daemon
- * frees the entry. */
+/* Like va_free_key, for a region of process `owner`; also wait for that process's requests. If the owner is dead, the
+ * daemon frees the entry. */
 static void free_key_of(struct softib_key *k, uint16_t owner)
 {
     uint64_t *hazard;

@@ -1,8 +1,8 @@
 /*
  * Functions of libibverbs since rdma-core 45 (IBVERBS_1.15 and later). A program linked to them
  * calls them with softib's contexts, for which libibverbs' functions would need a provider. The
- * structures are declared here because the installed headers may be older. The functions have
- * libibverbs' names only in the object file, because newer headers declare them.
+ * structures are declared here because the installed headers may be older. In the source, the functions have other
+ * names than in the object file, because newer headers declare libibverbs' names.
  */
 #include "abi.h"
 #include "link_rates.h" /* softib/iba/link_speeds.py */

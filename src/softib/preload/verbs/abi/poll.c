@@ -17,8 +17,9 @@
 /*
  * If a thread's polls return nothing and another such thread uses its processor, it yields, since the other thread may
  * have to produce the completion. It does not yield to other programs, which would keep the processor for a time slice.
- * With one processor per thread, no thread yields. If a yield took as long as a time slice, another program got the
- * processor: for a while the thread sleeps instead, since a sleeping thread returns as soon as its timer fires.
+ * With one processor per thread, no thread yields. If a yield took as long as a time slice, another program used the
+ * processor. For a while the thread then sleeps instead of yielding, because a sleeping thread gets the processor back
+ * as soon as its timer fires.
  */
 #define IDLE_POLLS 500
 #define COMPANY 8          /* number of yields after another thread was seen */

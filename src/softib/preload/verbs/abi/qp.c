@@ -239,7 +239,7 @@ static void end(struct va_qp *v)
         ve_modify(q, &reset, IBV_QP_STATE); /* after this no thread can post, and the QP's completions are purged */
         vm_number_give(&va_engine.w, q->s->qpn);
     } else if (q->s->process == va_engine.w.process) {
-        q->s->user = 0; /* no one receives its events any more */
+        q->s->user = 0; /* from now on its events go nowhere */
     }
     ve_unlist(q);
     ve_quiesce_drop(q);

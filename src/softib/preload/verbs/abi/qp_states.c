@@ -19,7 +19,7 @@ static struct ve_qp *real(struct ibv_qp *qp)
     return v->root ? &v->root->q : &v->q;
 }
 
-/* Return `mask` without the attributes of the half (send or receive) that an XRC QP does not have. The kernel ignores
+/* Return `mask` without the attributes of the half (send or receive) that this type of XRC QP lacks. The kernel ignores
  * these too (uverbs_cmd.c), and programs rely on it. */
 static int of_the_half(enum ibv_qp_type type, int mask)
 {

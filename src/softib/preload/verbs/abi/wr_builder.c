@@ -53,7 +53,7 @@ static struct ve_wr *add(struct ibv_qp_ex *ex, uint32_t opcode)
     return wr;
 }
 
-/* The request that the setters fill. */
+/* Return the request that the setters fill. */
 static struct ve_wr *last(struct ibv_qp_ex *ex)
 {
     struct builder *b = qp_of(ex)->builder;

@@ -25,7 +25,7 @@ enum { CM_QPT_RC = 2, CM_QPT_UC = 3, CM_QPT_UD = 4, CM_QPT_XRC_SEND = 9, CM_QPT_
 
 /* An open /dev/infiniband/rdma_cm. */
 struct cm_channel {
-    struct cm_channel *next; /* next in the list of closed ones */
+    struct cm_channel *next; /* next in the list of closed channels */
     int fd;                  /* one of its descriptors */
     int users;               /* open descriptors in this process */
     uint32_t number;         /* the daemon's number of the channel */
@@ -47,7 +47,7 @@ struct cm_id {
     uint8_t ack_timeout, min_rnr_timer;
     bool has_ack_timeout;
     uint32_t events_reported;   /* by GET_EVENT */
-    uint32_t received;          /* taken off the channel's socket */
+    uint32_t received;          /* number of events read from the channel's socket */
     uint32_t qkey;
     uint32_t psn;               /* initial PSN of this side */
     uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;

@@ -147,8 +147,8 @@ static int removal(struct cm_call *call)
 
 /*
  * Another thread closed the channel during this call. In the kernel the call keeps the file open, and no more events
- * arrive: it waits until a signal handler runs, or for ever. rping's client relies on this: its main thread closes the
- * channel and returns while another thread waits for events, and an error there would become its exit code.
+ * arrive: the call waits forever, or until a signal handler runs. rping's client relies on this: its main thread closes
+ * the channel and returns while another thread waits for events, and an error there would become its exit code.
  */
 static int closed_under(void)
 {

@@ -1,5 +1,5 @@
-/* The ids of this process, by handle. Entries are reused at once, handles as late as possible, so that a call with a
- * destroyed handle fails and does not use another id. */
+/* The ids of this process, by handle. Entries are reused at once, but handles as late as possible, so that a call with
+ * the handle of a destroyed id fails instead of using another id. */
 #include "cm.h"
 
 #include <pthread.h>

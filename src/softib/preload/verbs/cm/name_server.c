@@ -2,9 +2,9 @@
  * libfabric's datagram endpoints over verbs find their peers through a name server, one for all processes of a host:
  * the first process listens on a port (on the wildcard address), and the others register their names there over
  * localhost (prov/util/src/util_ns.c of 1.17). Nodes of a fabric share one machine, so they would share one server: a
- * name that two nodes use would resolve only to the first node, and the second node's peer would wait for ever.
- * Therefore on that port, which nothing else uses, the wildcard address and localhost are replaced by an address of the
- * node.
+ * name that two nodes use would resolve only to the first node, and the second node's peer would wait forever.
+ * Therefore, on that port, which has no other use, the wildcard address and localhost are replaced with an address of
+ * the node.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>

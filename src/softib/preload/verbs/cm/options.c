@@ -1,4 +1,4 @@
-/* Multicast, options, and moving an id to another channel. */
+/* Commands for multicast, for options, and for moving an id to another channel. */
 #include "cm.h"
 
 #include <errno.h>

@@ -56,7 +56,7 @@ struct softib_cm_hello {
     uint32_t version;
     uint32_t kind;
     uint32_t process;       /* CHANNEL: the number from the reply to PROCESS */
-    char view[64];          /* PROCESS: the HCAs that it sees */
+    char view[64];          /* PROCESS: the program's view (the HCAs that it sees) */
 };
 
 struct softib_cm_ask {
@@ -95,7 +95,7 @@ struct softib_cm_reply {
     uint32_t number;
     uint32_t event;         /* enum rdma_cm_event_type */
     uint32_t listener;      /* CONNECT_REQUEST: the listener; MULTICAST_*: the id that joined */
-    uint32_t sent;          /* answers: events sent so far about `number` */
+    uint32_t sent;          /* answers: number of events sent so far for `number` */
     uint32_t qpn;
     uint32_t qkey;
     uint32_t psn;

@@ -36,8 +36,8 @@ DL_EXPORT const char *ibv_get_sysfs_path(void)
     return root;
 }
 
-/* Read the file's text without its last newline and return its length; -1 on error, also if text
- * and terminator do not fit. */
+/* Read the file's text without its last newline and return its length; -1 on error, for example if
+ * text and terminator do not fit. */
 DL_EXPORT int ibv_read_sysfs_file(const char *dir, const char *file, char *text, size_t size)
 {
     char path[PATH_MAX];

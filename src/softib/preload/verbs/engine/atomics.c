@@ -28,7 +28,7 @@ struct ve_outcome ve_atomic(struct message *m)
         return ve_refuse(m, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
     lock = &vm_head(&e->w)->atomic_lock[m->peer->node % SOFTIB_VERBS_ATOMIC_LOCKS];
     vm_lock(&e->w, lock);
-    if (part.here && !part.key) { /* then also atomic for the processor, at no cost */
+    if (part.here && !part.key) { /* in this case the operation is also atomic for the processor, at no cost */
         uint64_t *at = (uint64_t *)(void *)part.here;
 
         old = __atomic_load_n(at, __ATOMIC_ACQUIRE);

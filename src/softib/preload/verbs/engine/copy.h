@@ -13,7 +13,7 @@ struct ve_part { /* a part of a process's memory */
     uint64_t length;
     uint32_t process;               /* owner: differs from the requested process if the key was imported */
     uint32_t key;                   /* index of an imported key, whose owner is not held yet; 0: not imported */
-    uint64_t version;               /* of that key */
+    uint64_t version;               /* version of that key */
 };
 
 /* Copy between memory of this process and parts of `process`. Return 0, -EFAULT, -ESRCH, -EAGAIN or -EXDEV. */

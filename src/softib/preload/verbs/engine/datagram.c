@@ -78,7 +78,7 @@ static void fill_grh(const struct ve_ah *ah, uint64_t payload, char grh[GRH])
 }
 
 /*
- * Called if the receiver started before the first program in another namespace, and does not serve copies yet. It will
+ * Called if the receiver does not serve copies yet, because it started before any program of another namespace. It will
  * start to serve at its next poll; if it sleeps in its completion channel, the event of this datagram wakes it.
  */
 static int put_to_sleeper(struct ve_engine *e, const struct softib_qp *peer, const struct ve_part *parts, unsigned parts_n,

@@ -89,7 +89,7 @@ bool ve_resolve(struct ve_engine *e, uint32_t key, uint64_t address, uint64_t le
 
     if (!key || !vm_key_is_there(&e->w, key) || __atomic_load_n(&k->key, __ATOMIC_SEQ_CST) != key)
         return false;
-    version = __atomic_load_n(&k->version, __ATOMIC_ACQUIRE); /* read before the entry to which the version belongs */
+    version = __atomic_load_n(&k->version, __ATOMIC_ACQUIRE); /* read the version before the rest of the entry */
     if (k->domain != domain || (k->access & access) != access)
         return false;
     if (k->process != process && !(k->access & SOFTIB_ACCESS_IMPORTED))

@@ -66,7 +66,7 @@ enum ve_arrival ve_deliver_packets(struct ve_qp *q, unsigned direction, struct s
         corrupt(q, &q->flow, direction, -expm1(-mean) * ((double)left - intact - 1)); /* later packets were sent as well */
         if ((uint64_t)intact == left - 1)
             return VE_TIMES_OUT; /* no later packet makes the responder send a NAK */
-        retries = intact >= 1 ? 1 : retries + 1; /* an ACK of the packets before it restarts the count (9.9.2.4.1) */
+        retries = intact >= 1 ? 1 : retries + 1; /* an ACK of the earlier packets restarts the count (9.9.2.4.1) */
         if (retries > q->retry_cnt)
             return VE_TIMES_OUT;
         left -= (uint64_t)intact;

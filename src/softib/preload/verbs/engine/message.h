@@ -22,7 +22,7 @@ struct message {
     uint16_t process;               /* the process that owns the target memory, */
     uint32_t domain;                /* and the protection domain: the responder's, for XRC its SRQ's */
     unsigned iov_n;
-    bool unwelcome;                 /* READ, atomic: the response is dropped here, because a local key is wrong */
+    bool unwelcome;                 /* READ, atomic: the requester drops the response, because a local key is wrong */
     bool unexpected;                /* tag matching: the message has a tag that matches no entry */
     uint64_t length;
 };

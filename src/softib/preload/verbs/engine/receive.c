@@ -21,7 +21,7 @@ static struct softib_receive *entry(struct ve_engine *e, uint64_t ring, uint32_t
 }
 
 /* Return whether a receive is posted. The owner writes its cache line with every receive that it posts, so the line is
- * read only when all receives seen there last have been used. */
+ * read only when all receives seen at the last read have been used. */
 static bool has_receive(uint32_t head, uint32_t *seen, const uint32_t *tail)
 {
     if (head == *seen)

@@ -1,6 +1,6 @@
 /*
  * Recording (record.h). If a call, or a gap between calls, is shorter than LONG_NS, the scheduler did not interrupt it,
- * so all of its time is CPU time. After a longer call or gap, the thread's CPU clock is read (a system call). So each
+ * so all of its time is CPU time. After a longer call or gap, the thread's CPU clock is read (a system call). Thus each
  * poll of a spinning thread costs only two reads of the processor's counter.
  */
 #include "record.h"

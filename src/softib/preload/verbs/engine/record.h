@@ -39,9 +39,9 @@ struct softib_record_head {
     uint32_t version;           /* SOFTIB_RECORD_VERSION */
     uint32_t pid;
     uint32_t tid;
-    uint32_t rank;              /* from the launcher; 0xFFFFFFFF: unknown */
+    uint32_t rank;              /* rank from the launcher; 0xFFFFFFFF: unknown */
     uint64_t ticks[2];          /* two moments by the counter */
-    uint64_t ns[2];             /* and by CLOCK_MONOTONIC */
+    uint64_t ns[2];             /* the same moments by CLOCK_MONOTONIC */
     uint64_t lost;              /* events for which there was no room */
     uint64_t away;              /* ticks without running, before calls that post or begin something, except the first */
 };
@@ -56,7 +56,7 @@ struct softib_record_event {
     uint16_t type;              /* SOFTIB_EVENT_* */
 };
 
-/* True if this process records its calls; set when the process joins the fabric. */
+/* Whether this process records its calls. Set when the process joins the fabric. */
 extern bool ve_recording;
 void ve_record_begin(void);
 /* Called in a forked child: record to new files. */

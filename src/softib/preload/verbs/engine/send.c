@@ -1,4 +1,4 @@
-/* The send side: requests are executed in order; the first that must wait delays later ones. */
+/* The send side: requests are executed in order; a request that must wait delays all later ones. */
 #include "send.h"
 #include "completion/complete.h"
 #include "completion/events.h"
@@ -79,8 +79,8 @@ void ve_follow(struct ve_qp *q)
     flush(q);
 }
 
-/* Handle an overrun of the send CQ: completions of requests are lost, so the QP fails (11.6.3.2, Local Work Queue
- * Catastrophic Error). */
+/* Handle an overrun of the send CQ: a completion is lost, so the QP fails (11.6.3.2, Local Work Queue Catastrophic
+ * Error). */
 static void overrun(struct ve_qp *q)
 {
     q->overran = false;

@@ -27,7 +27,7 @@ static inline void ve_sq_mark(struct softib_cqe *cqe, struct ve_qp *q)
     memcpy((char *)cqe + offsetof(struct softib_cqe, sl), &q, sizeof q);
 }
 
-/* Pending requests, and those whose completion was not polled yet. */
+/* Return the number of requests that are pending, or whose completion was not polled yet. */
 static inline uint32_t ve_sq_used(const struct ve_qp *q)
 {
     return q->completed + (q->tail - q->head) - __atomic_load_n(&q->freed, __ATOMIC_RELAXED);

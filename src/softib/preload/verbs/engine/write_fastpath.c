@@ -89,8 +89,8 @@ bool ve_write_fast(struct ve_qp *q, const struct ve_wr *wr)
     if (!length || length > a->mtu || at >= a->length || length > a->length - at || a->epoch != q->flow.epoch ||
         sv_flow_is_stale(&q->flow) || __atomic_load_n(&q->s->moves, __ATOMIC_RELAXED) != q->moves || q->rendezvous || q->flows_n)
         return false;
-    vm_soon((uintptr_t)a->here + at); /* measured: earlier, the reader takes the line back; after the lock is too
-                                       * late */
+    vm_soon((uintptr_t)a->here + at); /* measured: if prefetched earlier, the reader takes the line back; after the lock
+                                       * it is too late */
     peer = vm_number_hold(w, q->s->dest_qpn, &hazard);
     if (!peer)
         return false;

@@ -31,7 +31,7 @@ static bool link_up(const struct sv_shared_fabric *b, uint32_t port)
     return peer >= 0 && sv_phys_state(b, port) == SV_PHYS_LINK_UP && sv_phys_state(b, (uint32_t)peer) == SV_PHYS_LINK_UP;
 }
 
-/* Ports of `node` in `group` that carry packets, ascending; returns their number. */
+/* Write the ports of `node` in `group` that carry packets, ascending; return their number. */
 static unsigned usable(const struct sv_shared_fabric *b, uint32_t node, const uint64_t group[4], uint32_t ports[255])
 {
     unsigned n = 0;
@@ -63,7 +63,7 @@ static uint32_t spread(const uint8_t info[SV_AR_INFO_OCTETS], unsigned state, co
         keep_us = UINT32_MAX;
     if (keep_us > path->keep_us)
         path->keep_us = keep_us;
-    /* The sum depends on the pair of ports, so that few path numbers still use different ports of later switches. */
+    /* The sum depends on the pair of ports, so that even a few path numbers use different ports of later switches. */
     uint32_t port = ports[(path->rest + route->port + route->dlid) % n];
 
     path->rest /= n;

@@ -138,7 +138,7 @@ static struct softib_cell *take_at(struct sv_cells *c, uint32_t at)
     uint32_t chunk = __atomic_load_n(&c->mine[at / SOFTIB_CHUNK_CELLS], __ATOMIC_ACQUIRE);
     uint32_t index = at % SOFTIB_CHUNK_CELLS, is_free = SOFTIB_CELL_FREE;
 
-    if (!index || !chunk) /* cell 0 is the chunk's head; a chunk of 0 is being entered by another thread */
+    if (!index || !chunk) /* cell 0 is the chunk's head; if the chunk is 0, another thread is just entering it */
         return NULL;
     struct softib_cell *cell = cell_at(c, (chunk - 1) * SOFTIB_CHUNK_CELLS + index);
 

@@ -29,7 +29,7 @@ struct sv_direction {
     uint8_t counter;
 };
 
-struct sv_label { /* fields that only traps report */
+struct sv_label { /* fields that appear only in traps */
     uint32_t key, qp[2];
     uint16_t slid, dlid;
     uint8_t sl;

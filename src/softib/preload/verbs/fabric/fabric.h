@@ -38,7 +38,7 @@ int sv_fabric_memory(void);
 const char *sv_fabric_folder(void);
 /* Register a function that sv_fabric_join calls in a forked child before it joins again. */
 void sv_fabric_at_fork(void (*forget)(void));
-/* False when the daemon has ended. Checks only the connection, with one system call. */
+/* Return whether the daemon is alive. Checks only the connection, with one system call. */
 bool sv_fabric_lives(void);
 /* Make the daemon add all counts of the traffic file to the counters of the ports, and wait until it has. */
 int sv_fabric_fold(void);
@@ -62,7 +62,7 @@ struct sv_device {
 unsigned sv_devices(const struct sv_device **devices);
 /* Have a softib_event written to `fd` for each event of the device's ports. The caller still owns `fd`. */
 int sv_device_events(const struct sv_device *device, int fd);
-/* Row of a port; SV_NO_PORT if the device has no such portnum. */
+/* Return the row of a port; SV_NO_PORT if the device has no such portnum. */
 uint32_t sv_port_row(const struct sv_device *device, unsigned portnum);
 
 /* -- ports -- */
@@ -81,7 +81,7 @@ struct sv_port {
 void sv_port_read(uint32_t port, struct sv_port *attributes);
 /* GID `index`, big endian: prefix and PortGUID, then alias GUIDs; zeros where the table has none. -EINVAL beyond it. */
 int sv_port_gid(uint32_t port, unsigned index, uint8_t gid[16]);
-/* P_Key `index`, native byte order. -EINVAL beyond the table. */
+/* Read P_Key `index`, in native byte order. Return -EINVAL beyond the table. */
 int sv_port_pkey(uint32_t port, unsigned index, uint16_t *pkey);
 /* Each CA port owns one address of 127.64.0.0/10 (native byte order): the network's first address + 1 + its row. */
 uint32_t sv_addr_of_port(uint32_t port);
@@ -95,7 +95,7 @@ struct sv_flow {
     uint8_t reason[2];          /* enum sv_reason, forward and back */
     uint8_t mtu, vl;
     uint16_t links[2];
-    uint16_t choices;              /* paths among which adaptive routing chooses; 1: no switch does */
+    uint16_t choices;              /* number of paths among which adaptive routing chooses; 1: no switch chooses */
     uint32_t keep_us;           /* as in sv_path */
     struct softib_cell *cell;   /* NULL: not allocated yet, or the traffic file is full */
     /* Bit errors: n packets with w dwords in total all arrive with probability exp(-(n loss[direction][0] + 4 w

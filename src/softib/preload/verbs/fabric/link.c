@@ -20,7 +20,7 @@ static int take_files(struct msghdr *message, int files[SOFTIB_SERVER_FILES])
     return 0;
 }
 
-/* Receive a reply. `files`: for the first reply, becomes the descriptors that come with it if it reports no error. */
+/* Receive a reply. `files`: set to the descriptors in the first reply, if it reports no error. */
 static int receive_reply(int socket, struct softib_server_reply *reply, int *files)
 {
     union { char room[CMSG_SPACE(SOFTIB_SERVER_FILES * sizeof(int))]; struct cmsghdr align; } control;

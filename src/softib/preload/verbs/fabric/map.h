@@ -1,4 +1,5 @@
-/* A running fabric's arrays (the file `shared_fabric`), mapped read-only. What each array means: softib/fabric/columns.py. */
+/* A running fabric's arrays (the file `shared_fabric`), mapped read-only. softib/fabric/columns.py documents each
+ * array. */
 #ifndef SOFTIB_VERBS_MAP_H
 #define SOFTIB_VERBS_MAP_H
 
@@ -70,9 +71,10 @@ int sv_shared_fabric_map(struct sv_shared_fabric *fabric, int fd, int lazy, cons
 void sv_shared_fabric_unmap(struct sv_shared_fabric *fabric);
 
 /*
- * Number of changes of the configuration. A cached path stores the epoch read BEFORE its walk, and is walked again when
- * the epoch differs. The daemon writes tables first, then the epoch, in one step of its loop. A walk in between may see
- * both old and new entries, as packets do while tables are written; it is repeated, because the epoch changes.
+ * Return the number of changes of the configuration so far. A cached path stores the epoch read BEFORE its walk, and is
+ * walked again when the epoch differs. The daemon writes tables first, then the epoch, in one step of its loop. A walk
+ * in between may see both old and new entries, as packets do while tables are written; it is repeated, because the
+ * epoch changes.
  */
 static inline uint64_t sv_shared_fabric_epoch(const struct sv_shared_fabric *fabric)
 {

@@ -25,7 +25,7 @@ bool sv_port_has_gid(const struct sv_shared_fabric *b, uint32_t port, const uint
     uint64_t prefix = sv_get64(gid), guid = sv_get64(gid + 8);
     unsigned n = info[SV_GUID_CAP_AT] ? info[SV_GUID_CAP_AT] : 1;
 
-    /* Every port answers to the default subnet prefix too (IBA 4.1.1). */
+    /* Every port also accepts the default subnet prefix (IBA 4.1.1). */
     if (!guid || (prefix != sv_get64(info + SV_GID_PREFIX_AT) && prefix != 0xFE80000000000000ull))
         return false;
     for (unsigned i = 0; i < n && (uint64_t)b->guid_base[port] + i < b->guids_n; i++)
@@ -80,8 +80,9 @@ static bool refuses(const struct sv_shared_fabric *b, uint32_t port, unsigned pk
 }
 
 /*
- * Maximum time in ps that a packet may wait at `egress` for the receiver's credits. A switch discards it after the time
- * of HOQLife n, 4.096 us times 2^n; with n above 19, never (14.2.5.6, 18.2.5.4). An HCA never discards it.
+ * Return the maximum time in ps that a packet may wait at `egress` for the receiver's credits. A switch discards it
+ * after the time of HOQLife n, 4.096 us times 2^n; with n above 19, never (14.2.5.6, 18.2.5.4). An HCA never discards
+ * it.
  */
 static double patience(const struct sv_shared_fabric *b, uint32_t egress)
 {

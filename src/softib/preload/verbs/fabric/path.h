@@ -97,9 +97,9 @@ void sv_tree_free(struct sv_tree *tree);
 bool sv_cross(const struct sv_shared_fabric *b, const struct sv_route_key *route, uint32_t egress, uint32_t ingress_at_sender,
               struct sv_path *path);
 
-/* Number of data VLs that a port uses, from its PortInfo. */
+/* Return the number of data VLs that a port uses, from its PortInfo. */
 unsigned sv_data_vls(const uint8_t *info);
-/* VL of `sl` on the link at `egress`, for a packet that entered a switch through portnum `in` (CA: 0). */
+/* Return the VL of `sl` on the link at `egress`, for a packet that entered a switch through portnum `in` (CA: 0). */
 unsigned sv_vl_of(const struct sv_shared_fabric *b, uint32_t egress, unsigned in, unsigned sl);
 
 /* Return the port through which switch `node` sends packets of `route`. If the switch routes adaptively, it is the port

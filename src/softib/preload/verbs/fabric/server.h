@@ -70,7 +70,7 @@ struct softib_server_reply {
 struct softib_event {
     uint32_t type;          /* SOFTIB_EVENT_*, enum ibv_event_type */
     uint32_t portnum;
-    uint64_t element;       /* events of the program's own objects, written by its library */
+    uint64_t element;       /* the object of an event that the program's library wrote */
 };
 
 #endif

@@ -50,7 +50,7 @@ static bool send(struct walk *w, uint32_t egress, uint32_t in)
     if (!sv_is_switch(w->b, node))
         return push(&w->dests, peer);
     uint32_t row = (uint32_t)w->b->switch_of_node[node];
-    /* A loop in the tables would multiply packets for ever; here each switch forwards only one copy. */
+    /* A loop in the tables would multiply packets forever; here each switch forwards only one copy. */
     if (w->seen[row >> 3] & 1 << (row & 7))
         return true;
     w->seen[row >> 3] |= (uint8_t)(1 << (row & 7));

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #define VIOLATION_CELLS 64
-#define NAMED_NS 10000000 /* a cell names one violator for at least this time (traps are sent less often) */
+#define NAMED_NS 10000000 /* minimum time for which a cell keeps the data of one violator (traps are sent less often) */
 
 struct violation_cell {
     struct softib_cell *cell;

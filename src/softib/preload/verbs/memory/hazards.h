@@ -14,7 +14,7 @@ static inline void vm_hazard_end(uint64_t *slot)
     __atomic_store_n(slot, 0, __ATOMIC_RELEASE);
 }
 
-/* Returns when objects removed before the call, of this process or another, are no longer used. */
+/* Wait until no process uses objects that this or another process removed before the call. */
 void vm_quiesce(struct vm_heap *w);
 void vm_quiesce_of(struct vm_heap *w, uint32_t process);
 

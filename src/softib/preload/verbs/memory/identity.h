@@ -4,10 +4,10 @@
 
 #include "heap/shared_heap.h"
 
-/* Inode of this process's PID namespace; 0: unknown. */
+/* Return the inode of this process's PID namespace; 0: unknown. */
 uint64_t vm_pid_ns(void);
-/* Identity of this process, distinct from its parents and children: a child in a new PID namespace
- * may have its parent's pid. */
+/* Return the identity of this process, which differs from that of its parents and children: a child in a new PID
+ * namespace may have its parent's pid. */
 uint64_t vm_self(void);
 /* Store the identity of this process. */
 void vm_identify(struct softib_process *self);

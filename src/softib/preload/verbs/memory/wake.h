@@ -8,7 +8,8 @@
 void vm_wake(struct vm_heap *w, uint32_t process);
 /* Wake this process, even from vm_doze. */
 void vm_rouse(struct vm_heap *w);
-/* The word that vm_wake changes. Read it before checking for work, so that no wakeup is missed. */
+/* Return the word that vm_wake changes. Call this before checking for work, so that no wakeup is
+ * missed. */
 uint32_t vm_wakes(struct vm_heap *w);
 /* Sleep until the word differs from `seen`, at most for `ns`. */
 void vm_sleep(struct vm_heap *w, uint32_t seen, uint64_t ns, const bool *stop);

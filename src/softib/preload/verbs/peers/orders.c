@@ -17,7 +17,7 @@
 
 #define POLLER_NS 3000u         /* a thread that polls takes an order within this time */
 #define AWAKE_NS 60000u         /* the requester spins for this time before it sleeps */
-#define LOOK_NS 1000000u        /* then it checks at this interval whether the owner is alive */
+#define LOOK_NS 1000000u        /* interval at which the sleeping requester checks whether the owner is alive */
 #define UNTAKEN_NS 500000000u   /* an owner that takes no order for this long counts as stopped */
 #define SERVES_NS 5000000u      /* an owner that polls starts to serve within this time */
 #define LOOKS 64 /* spins between two reads of the clock */

@@ -30,7 +30,7 @@ void vp_serve_begin(struct vm_heap *w);
 /* Return whether the system permits this process to copy from and to `process`, and most likely the
  * reverse. */
 bool vp_copies(const struct vm_heap *w, uint32_t process);
-/* Number of service threads: 0 or 1. They write only to registered memory. */
+/* Return the number of service threads: 0 or 1. They write only to registered memory. */
 unsigned vp_serve_threads(void);
 /* Wait until all orders taken before the call are finished. */
 void vp_serve_quiesce(void);
@@ -39,7 +39,7 @@ void vp_serve_slow(struct vm_heap *w);
 extern const struct softib_service *vp_service; /* service of this process; NULL: it does not serve */
 extern uint32_t vp_served;                      /* last value read of its bell */
 
-/* A polling thread also serves, sooner than a thread that must wake up. */
+/* Serve orders in a polling thread, which is faster than a thread that must wake up. */
 static inline void vp_serve(struct vm_heap *w)
 {
     const struct softib_service *service = __atomic_load_n(&vp_service, __ATOMIC_ACQUIRE);

@@ -1,6 +1,6 @@
 /*
- * Files of keys of other processes, mapped here. If a key was removed, its mapping is unmapped after the last copy;
- * until then the owner's memory is not freed.
+ * Mappings of the files that belong to other processes' keys. If a key was removed, its mapping is unmapped after the
+ * last copy; until then the owner's memory is not freed.
  */
 #include "peer_mappings.h"
 #include "orders.h"
@@ -47,7 +47,7 @@ static int open_file(struct vm_heap *w, const struct softib_file *file, uint32_t
     struct stat info;
 
     snprintf(link, sizeof link, "/proc/%u/fd/%d", vm_process(w, process)->pid, file->fd);
-    /* Checked before it is opened: the number may now belong to a device or a pipe. */
+    /* The path is checked before it is opened, because the descriptor number may now belong to a device or a pipe. */
     if ((file->fd < 0 || vm_same_namespace(w, process)) && !stat(path, &info) && is_the_file(&info, file)) {
         int fd = open(path, O_RDWR | O_CLOEXEC | (file->fd < 0 ? O_NOFOLLOW : 0));
 
@@ -151,7 +151,7 @@ static char *map_slow(struct vm_heap *w, struct vm_map *map, const struct softib
 
     pthread_mutex_lock(&w->lock);
     if (map->key && (map->key != key ? is_closed(w, map->key) : !is_of(map, file)))
-        retire(w, map); /* a live key keeps its slot; the other key's copies use the kernel */
+        retire(w, map); /* a live key keeps its slot; copies through the other key use the kernel */
     if (!map->key)
         fill(w, map, file, key);
     address = map->key == key ? map->address : NULL;

@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AWAKE_NS 30000u /* the thread polls this long for the next order before it sleeps: a long message consists of
-                         * several orders */
+#define AWAKE_NS 30000u /* time for which the thread polls for the next order before it sleeps, since a long message
+                         * consists of several orders */
 #define LOOKS 64 /* polls before it yields the processor */
 
 const struct softib_service *vp_service;

@@ -1,4 +1,4 @@
-"""The event queue, the scalars of a run, its log, and the MADs under way."""
+"""The event queue, the scalars of a run, its log, and the MADs in transit."""
 
 from __future__ import annotations
 

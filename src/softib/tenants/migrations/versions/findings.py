@@ -1,4 +1,4 @@
-"""Findings outlive the service."""
+"""Adds a table of findings, so that a restart of the service does not lose them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refused packets outlive the service."""
+"""Adds a table of refused packets, so that a restart of the service does not lose them."""
 
 from __future__ import annotations
 

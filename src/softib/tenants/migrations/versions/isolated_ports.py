@@ -1,4 +1,4 @@
-"""Ports that the service took out of use can be released after its restart."""
+"""Adds a table of isolated ports, so that they can be put back into use after a restart of the service."""
 
 from __future__ import annotations
 

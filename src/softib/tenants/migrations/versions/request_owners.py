@@ -1,4 +1,4 @@
-"""A request's ID belongs to the account that sent it. IDs of accounts that no longer exist belong to no account."""
+"""Adds to each request ID the account that sent the request. IDs from accounts that no longer exist get no owner."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ ALTER TABLE revision_owned RENAME TO revision;
 
 
 def upgrade() -> None:
-    """Make the table of revisions again, with owners (``writer.Request.owner``): SQLite cannot drop a constraint."""
+    """Create the table of revisions again, with owners (``writer.Request.owner``), because SQLite cannot drop a
+    constraint."""
     for statement in filter(str.strip, STATEMENTS.split(";")):
         op.execute(statement)

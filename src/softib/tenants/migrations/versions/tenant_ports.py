@@ -1,4 +1,4 @@
-"""Ports are assigned to tenants. Existing tenants may use any port that belongs to no other tenant, as before."""
+"""Adds the assignment of ports to tenants. Existing tenants may still use any port that belongs to no other tenant."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ down_revision = "isolated_ports"
 
 
 def upgrade() -> None:
-    """Add the column: JSON, a list of PortGUIDs, or null for any port."""
+    """Add the column ``ports``: a list of PortGUIDs as JSON, or null for any port."""
     op.execute("ALTER TABLE tenant ADD COLUMN ports TEXT NOT NULL DEFAULT 'null'")

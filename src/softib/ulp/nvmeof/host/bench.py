@@ -1,4 +1,4 @@
-"""Measures a namespace with random commands at a given queue depth, and verifies the data."""
+"""Measurement of a namespace with random commands at a given queue depth, with verification of the data."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BATCH = 4096
 
 
 def first_word(units: np.ndarray, size: int, generation: np.ndarray | int) -> np.ndarray:
-    """Return the first word of the pattern of each unit (``size`` bytes) in a generation. Within a generation all words
-    of a disk differ."""
+    """Return the first word of each unit's pattern in ``generation``. A unit is ``size`` bytes. Within a generation,
+    all words on a disk differ."""
     index = np.asarray(units, np.int64) * (size // 8) + 1
     return index * layout.STEP + np.asarray(generation, np.int64) * 0x5851F42D4C957F2D
 
@@ -41,7 +41,7 @@ class Measurement:
 
 
 class _Worker(threading.Thread):
-    """Runs random commands on one queue, on units that no other worker uses."""
+    """A worker that runs random commands on one queue; no other worker accesses its units of the disk."""
 
     def __init__(
         self, disk: Disk, queue: int, units: np.ndarray, size: int, reads: float, verified: bool, until_s: float
@@ -112,8 +112,8 @@ def fill(disk: Disk, size: int) -> None:
 
 
 def measure(disk: Disk, size: int, seconds: float, reads: float, verified: bool) -> Measurement:
-    """Run random commands of ``size`` bytes on all queues. ``reads``: the share of reads (0 to 1). ``verified``: writes
-    write the pattern, and reads are compared with it. Raises :class:`InputError` if the size is not a multiple of the
+    """Run random commands of ``size`` bytes on all queues. ``reads``: the share of reads (0 to 1). ``verified``: write
+    the pattern, and compare the data read with it. Raises :class:`InputError` if the size is not a multiple of the
     block size, or is too large."""
     block = 1 << disk.shift
     if size % block or not block <= size <= disk.piece or size > disk.size:

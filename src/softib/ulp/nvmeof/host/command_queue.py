@@ -56,7 +56,7 @@ class Host:
 
 @cache
 def prepare() -> None:
-    """Compile the kernels of queues now, so that no target has to wait for the compilation. Raises :class:`InputError`
+    """Compile the queue kernels now, so that no target waits for the compilation later. Raises :class:`InputError`
     without an RDMA device."""
     rdma_core.bind_first_device()
     columns = layout.columns_of(2, 4096, rdma.Memory(0, layout.size_of(2, 4096)), 0, 0)
@@ -64,8 +64,8 @@ def prepare() -> None:
 
 
 class CommandQueue:
-    """Queue ``qid`` of a controller. Its connection is made, but the Connect command has not been sent. It can execute
-    ``depth`` commands at once, each with up to ``piece`` bytes of data. Raises :class:`PeerError`."""
+    """Queue ``qid`` of a controller, connected, but before the Connect command. It can execute ``depth`` commands at
+    once, each with up to ``piece`` bytes of data. Raises :class:`PeerError`."""
 
     def __init__(
         self,
@@ -110,20 +110,20 @@ class CommandQueue:
         return PeerError(f"{self.where} refused queue {self.qid} of depth {self.depth}: {reason}")
 
     def lost(self) -> PeerError:
-        """Return an error that states why no more responses will arrive."""
+        """Return an error that states why the connection is lost."""
         status = int(self.rings.n[FAILURE])
         if not status:
             return PeerError(f"{self.where}: no response within {COMMAND_S:g} s")
         return PeerError(f"{self.where}: connection lost ({WC_STATUS.get(status, f'completion status {status}')})")
 
     def data(self, slot: int) -> np.ndarray:
-        """Return the data of a slot (uint8)."""
+        """Return the data buffer of a slot (uint8)."""
         row: np.ndarray = self.columns.data64[slot].view(np.uint8)
         return row
 
     def submit(self, command: np.ndarray, data: bytes = b"", size: int = 0) -> int:
-        """Send a command with ``data`` for the target, or with room for ``size`` bytes from it; return its slot.
-        Raises :class:`PeerError`."""
+        """Send a command, either with ``data`` for the target or with room for ``size`` bytes from the target; return
+        its slot. Raises :class:`PeerError`."""
         columns = self.columns
         if not columns.n[layout.FREE]:
             raise PeerError(f"{self.where}: too many commands at once")
@@ -152,12 +152,12 @@ class CommandQueue:
         return [tuple(int(v) for v in row) for row in self._responses[:count]]  # type: ignore[misc]
 
     def release(self, slot: int) -> None:
-        """Release a slot whose data is no longer needed."""
+        """Release a slot and its data buffer."""
         self.columns.free[self.columns.n[layout.FREE]] = slot
         self.columns.n[layout.FREE] += 1
 
     def sleep(self, timeout_s: float) -> None:
-        """Sleep until a response may have arrived, at most the given time. Before this call, the caller must call
+        """Sleep until a response may have arrived, but at most ``timeout_s``. Before this call, the caller must call
         :meth:`~softib.ulp.nvmeof.rdma.QueuePair.arm`, and then check for responses."""
         waits = select.poll()
         waits.register(self.pair.channel_fd, select.POLLIN)
@@ -165,8 +165,8 @@ class CommandQueue:
         self.pair.take_events()
 
     def execute(self, command_name: str, command: np.ndarray, data: bytes = b"", size: int = 0) -> tuple[int, bytes]:
-        """Execute one command on the otherwise idle queue; return its result and data. Raises
-        :class:`CommandError` for an error status, :class:`PeerError` without a response."""
+        """Execute one command on the otherwise idle queue; return its result and data. Raises :class:`CommandError` for
+        an error status, :class:`PeerError` if no response arrives."""
         slot, until = self.submit(command, data, size), time.monotonic() + COMMAND_S
         while True:
             if not self.pair.armed:
@@ -183,8 +183,7 @@ class CommandQueue:
             self.sleep(0.1)
 
     def connect(self, host: Host, nqn: str, cntlid: int, kato_ms: int) -> int:
-        """Execute the Connect command; return the number of the controller. Raises
-        :class:`PeerError`."""
+        """Execute the Connect command; return the controller's ID. Raises :class:`PeerError`."""
         data = one(
             CONNECT_DATA, hostid=np.void(host.identity), cntlid=cntlid, subnqn=nqn.encode(), hostnqn=host.nqn.encode()
         )
@@ -205,5 +204,5 @@ class CommandQueue:
 
 
 def command(opcode: int, nsid: int = 0, **fields: Any) -> np.ndarray:
-    """Return a command with this opcode and namespace."""
+    """Return a new command with this opcode and namespace."""
     return one(COMMAND, opcode=opcode, nsid=nsid, **fields)

@@ -1,4 +1,5 @@
-"""The initiator's side of a controller: the admin queue, with keep-alive and notices, and the I/O queues."""
+"""The initiator's side of a controller: its admin queue (with keep-alive and asynchronous events) and its I/O
+queues."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ class HostController:
         self._closing = False
         self.problem: PeerError | None = None
         self.states_stale = True
-        """Whether a notice has reported that asymmetric access states changed."""
+        """Whether the target has reported a change of asymmetric access states that has not been read yet."""
         try:
             self.admin = CommandQueue(self._channel, address, port, 0, ADMIN_DEPTH, ADMIN_PIECE)
         except PeerError:
@@ -88,7 +89,7 @@ class HostController:
         return result, page
 
     def _enable(self) -> None:
-        """Write CC, and wait until the controller is ready."""
+        """Enable the controller through CC, and wait until it is ready."""
         self._capabilities = self._property(Property.CAP, wide=1)
         self._configure(CC_ENABLED)
         until = time.monotonic() + (self._capabilities >> 24 & 0xFF) / 2
@@ -108,11 +109,11 @@ class HostController:
         self.execute("Property Set", put)
 
     def identify(self, cns: int, nsid: int) -> bytes:
-        """Return a page of Identify."""
+        """Return the Identify page that ``cns`` selects."""
         return self.execute("Identify", command(Admin.IDENTIFY, nsid, cdw10=cns), PAGE)[1]
 
     def log_page(self, page: int, size: int, nsid: int = 0) -> bytes:
-        """Return a log page. It is read in parts, each as long as one command can transfer."""
+        """Return a log page. It is read in parts of the largest size that one command can transfer."""
         parts = []
         for offset in range(0, size, PAGE):
             length = min(PAGE, size - offset)
@@ -220,7 +221,7 @@ class HostController:
         self._channel.close()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the data from Identify as a dict."""
+        """Return the controller's Identify data as a dict."""
         names = {
             name: bytes(self.identity[name]).decode(errors="replace").strip()
             for name in ("serial", "model", "firmware", "subnqn")

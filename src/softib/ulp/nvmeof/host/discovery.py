@@ -1,4 +1,4 @@
-"""Discovers the subsystems of a target by its discovery log page."""
+"""Discovery of a target's subsystems from its discovery log page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAMESPACE_OF_HOSTS = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 
 
 def this_host() -> Host:
-    """Return the identity of this host: one for each node of a fabric."""
+    """Return the identity of this host; each node of a fabric has a different one."""
     place = os.environ.get("SOFTIB_PLACE", "") or os.uname().nodename
     identity = uuid.uuid5(NAMESPACE_OF_HOSTS, f"softib {place}")
     return Host(f"nqn.2014-08.org.nvmexpress:uuid:{identity}", identity.bytes)

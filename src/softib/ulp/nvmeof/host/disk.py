@@ -22,13 +22,13 @@ from softib.ulp.nvmeof.host.queue_kernels import CORRUPT, DONE, STOPPED, transfe
 __all__ = ["CorruptData", "Disk"]
 
 RETRY_S = 30.0
-"""Time for which a command waits for a usable path."""
+"""Maximum time for which a command waits for a usable path."""
 PAUSE_S = 0.1
 PATH_RELATED = 3
-"""Status code type of errors that may not occur on another path (NVMe 1.4, 8.20)."""
+"""Status code type of path-related errors: the command may succeed on another path (NVMe 1.4, 8.20)."""
 PREFERENCE = (AnaState.OPTIMIZED, AnaState.NON_OPTIMIZED)
 LARGEST_ZEROES = 1 << 16
-"""Most blocks of one Write Zeroes command."""
+"""Maximum number of blocks in one Write Zeroes command."""
 
 
 class CorruptData(PeerError):
@@ -92,8 +92,8 @@ class Disk:
 
     def run(self, requests: Any, queue: int = 0) -> None:
         """Execute requests on queue number ``queue`` of the best path. Requests that fail because of their path are
-        repeated on another path. Each request then has a status. Raises :class:`CorruptData`, and :class:`PeerError` if
-        no path is usable for :data:`RETRY_S`."""
+        repeated on another path. On return, every request has a status. Raises :class:`CorruptData`, and
+        :class:`PeerError` if no path is usable for :data:`RETRY_S`."""
         until = time.monotonic() + RETRY_S
         while True:
             path = self._best()
@@ -121,7 +121,7 @@ class Disk:
         return layout.Requests(**{name: getattr(requests, name)[rows].copy() for name in requests._fields})
 
     def _after(self, path: _Path, code: int, queue: int, requests: Any) -> None:
-        """Update the path after the end of a transfer."""
+        """Update the state of ``path`` after a transfer on it has ended with ``code``."""
         if code == CORRUPT:
             bad = int(np.flatnonzero(requests.bad)[0])
             raise CorruptData(f"{path.address}: block {int(requests.lba[bad])} has other data than was written")
@@ -169,8 +169,8 @@ class Disk:
     # -- bytes --
 
     def check(self, offset: int, size: int) -> tuple[int, int]:
-        """Return the first block and the number of blocks. Raises :class:`InputError` for bytes
-        beyond the end of the namespace, or that are not whole blocks."""
+        """Return the first block and the number of blocks. Raises :class:`InputError` if the range ends beyond the
+        namespace or does not consist of whole blocks."""
         block = 1 << self.shift
         if size <= 0:
             raise InputError(f"size {size:,}: use at least {block:,} bytes, a block of the namespace")
@@ -218,7 +218,7 @@ class Disk:
         self._transfer(Io.WRITE, offset, np.frombuffer(data, np.uint8), layout.FUA if through else 0)
 
     def compare(self, offset: int, data: bytes) -> bool:
-        """Return whether the disk has ``data`` at this offset; the target compares."""
+        """Return whether the disk contains ``data`` at this offset. The comparison runs at the target."""
         try:
             self._transfer(Io.COMPARE, offset, np.frombuffer(data, np.uint8))
         except CommandError as error:

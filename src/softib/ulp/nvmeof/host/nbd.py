@@ -40,7 +40,7 @@ class NbdServer:
     def __init__(self, disk: Disk, path: str | os.PathLike[str], notice: Callable[[str], None]):
         self.disk, self.path, self._notice = disk, Path(path), notice
         self._one = threading.Lock()
-        """Lets the requests of all clients run one at a time, since the disk has one queue."""
+        """Serializes the requests of all clients, since the disk has one queue."""
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             if self.path.is_socket() and not _answers(self.path):
@@ -52,7 +52,7 @@ class NbdServer:
         self._socket.listen(16)
 
     def serve(self, until: Callable[[], bool]) -> None:
-        """Serve clients, each in a thread, until ``until`` is true."""
+        """Serve each client in a thread, until ``until()`` returns true."""
         self._socket.settimeout(0.5)
         while not until():
             with contextlib.suppress(TimeoutError):

@@ -69,7 +69,7 @@ def fill(q, slot, count, pattern):
 
 @inner
 def differs(q, slot, count, pattern):
-    """Return whether the slot's data differs from the pattern."""
+    """Return whether the slot's data differs from ``pattern``."""
     row = q.data64[slot]
     different = 0
     for i in range(count):
@@ -79,7 +79,7 @@ def differs(q, slot, count, pattern):
 
 @inner
 def submit(r, q, req, i):
-    """Send request ``i``. Returns True if the queue pair accepted it."""
+    """Send request ``i``. Return True if the queue pair accepted it."""
     n = q.n
     n[FREE] -= 1
     slot = q.free[n[FREE]]
@@ -125,7 +125,7 @@ def submit(r, q, req, i):
 
 @inner
 def receive(r, q, slot):
-    """Post a receive for slot ``slot`` of the responses."""
+    """Post a receive into row ``slot`` of the responses."""
     return post_receive(r, slot << 8 | RECEIVED, q.n[RESPONSES_AT] + slot * RESPONSE, RESPONSE, q.n[LKEY])
 
 
@@ -201,7 +201,7 @@ def transfer(r, q, req):
 
 @kernel(_nrt=False)
 def post_all(r, q):
-    """Post receives for all responses, and clear the requests of slots."""
+    """Post a receive for every response, and mark every slot as free."""
     if r.n[PAIR] == 0:
         return False
     for slot in range(q.n[ENTRIES]):
@@ -249,7 +249,7 @@ def take_responses(r, q, out):
 
 
 def compile_all(r, q, req, out):
-    """Compile the kernels of queues. The columns passed have no queue pair and no requests."""
+    """Compile the queue kernels by calling them with columns that have no queue pair and no requests."""
     transfer(r, q, req)
     post_all(r, q)
     send_capsule(r, q, 0)

@@ -31,7 +31,7 @@ CAPSULE, RESPONSE = 64, 16
 length send their data in the capsule; ``STOP``: set by another thread when the association is lost;
 ``CLOCK_AT``: address of a ``timespec``."""
 STEP = -7046029254386353131
-"""Difference of consecutive words of a pattern: 2^64 divided by the golden ratio, rounded to an odd number."""
+"""Difference between consecutive words of a pattern: 2^64 divided by the golden ratio, rounded to an odd number."""
 
 HostQueueColumns = table(
     "HostQueueColumns",
@@ -49,8 +49,8 @@ PATTERN, FUA, DEALLOCATE = 1, 2, 4
 
 
 def columns_of(depth: int, piece: int, memory: Any, lkey: int, rkey: int) -> Any:
-    """Return the columns of a queue, laid out in ``memory`` (:class:`~softib.ulp.nvmeof.rdma.Memory`), which
-    has :func:`size_of` bytes."""
+    """Return the columns of a queue. They are views of ``memory`` (:class:`~softib.ulp.nvmeof.rdma.Memory`), whose size
+    is :func:`size_of`."""
     data, receives = depth * piece, depth + 1
     at = memory.address
     n, clock = np.zeros(14, np.int64), np.zeros(2, np.int64)
@@ -80,7 +80,7 @@ def columns_of(depth: int, piece: int, memory: Any, lkey: int, rkey: int) -> Any
 
 
 def size_of(depth: int, piece: int) -> int:
-    """Return the bytes of registered memory of a queue."""
+    """Return the size in bytes of a queue's registered memory."""
     return depth * (piece + CAPSULE + RESPONSE) + RESPONSE
 
 

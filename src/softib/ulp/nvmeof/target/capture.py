@@ -21,7 +21,7 @@ SEND_ONLY_WITH_INVALIDATE = 0x17
 INCOMING, INVALIDATES = 0, 2
 WORD, PSN_MASK = 4, 0xFFFFFF
 KIND, SIZE, PSN, NS, MESSAGE = range(5)
-"""Indices of the words in a row of a queue's trace. The message begins at MESSAGE, and fills the rest of the row."""
+"""Word indices in a row of a queue's trace. The message begins at MESSAGE and fills the rest of the row."""
 
 
 class CapsuleCapture:
@@ -32,7 +32,8 @@ class CapsuleCapture:
         self._file, self._lock = PcapFile(path), threading.Lock()
 
     def write(self, rows: np.ndarray, path: Path) -> None:
-        """Write rows of a queue's trace in their order. Messages of the same kind and size are made together."""
+        """Write the rows of a queue's trace in order. Packets of messages of the same kind and size are built
+        together."""
         records: list[list[bytes]] = [[] for _ in rows]
         alike = rows[:, KIND] << 32 | rows[:, SIZE]
         for key in np.unique(alike).tolist():
@@ -43,7 +44,7 @@ class CapsuleCapture:
                     records[row].append(record.tobytes())
         with self._lock:
             self._file.put(b"".join(record for of_row in records for record in of_row))
-            self._file.flush()  # readers see it at once, and a second signal loses none
+            self._file.flush()  # readers see the packets at once, and a second signal loses none of them
 
     def close(self) -> None:
         """End the file."""
@@ -51,7 +52,8 @@ class CapsuleCapture:
 
 
 def _packets(rows: np.ndarray, path: Path) -> Iterator[np.ndarray]:
-    """Yield the first packet of each SEND of ``rows``, then the second ones; the messages have one kind and size."""
+    """Yield the first packet of each SEND in ``rows``, then the second packet of each. All messages have the same kind
+    and size."""
     kind, size = int(rows[0, KIND]), int(rows[0, SIZE])
     messages = np.ascontiguousarray(rows[:, MESSAGE:]).view(np.uint8)[:, :size]
     incoming = kind == INCOMING

@@ -40,17 +40,17 @@ CC_SIZES_MASK, CC_PAGE_SIZE = 0xFF << 16, 0xF << 7
 CSTS_READY, CSTS_FATAL, CSTS_SHUT_DOWN = 1, 2, 2 << 2
 DYNAMIC = 0xFFFF
 IN_DATA = 1 << 16
-"""Bit of Connect's result that shows that the invalid parameter is in the data."""
+"""Bit of Connect's result: the invalid parameter is in the data."""
 DNR = 0x4000
 NOTICE = 2
 NAMESPACE_NOTICE, ANA_NOTICE = 0x00, 0x03
 KEEP_ALIVE_GRACE = 2.0
-"""Factor by which the host's keep-alive time is extended, for a busy machine."""
+"""Factor by which the host's keep-alive time is extended, because the machine may be busy."""
 
 
 @dataclass
 class Reply:
-    """A response: a status (0: success), DW0 and DW1, and data for the host."""
+    """A reply to a command: a status (0: success), DW0 and DW1, and data for the host."""
 
     status: int = 0
     result: int = 0
@@ -63,15 +63,15 @@ def refuse(status: int, result: int = 0) -> Reply:
 
 
 class Queue(Protocol):
-    """Interface of a queue for its controller."""
+    """The interface through which a controller uses a queue."""
 
     qid: int
 
     def counts(self) -> np.ndarray:
-        """Return the totals of the queue, in the order of :data:`COUNTS`."""
+        """Return the queue's totals, in the order of :data:`COUNTS`."""
 
     def newest_error(self) -> tuple[int, bytes]:
-        """Return the number of the queue's errors, and a log page entry for the newest."""
+        """Return the queue's number of errors, and the log page entry of the newest one."""
 
 
 COUNTS = ("read_bytes", "written_bytes", "reads", "writes", "errors")
@@ -101,9 +101,9 @@ class Controller:
     awaiting: list[int] = field(default_factory=list)
     """Slots of unanswered Async Event Requests."""
     events: list[tuple[int, int]] = field(default_factory=list)
-    """Notices (information, log page) that wait for an Async Event Request."""
+    """Events (information, log page) that wait for an Async Event Request."""
     masked: set[int] = field(default_factory=set)
-    """Log pages for which a notice was sent, and which the host has not read since."""
+    """Log pages with an event that was sent; the host has not read the page since."""
 
     def expired(self, now_s: float) -> bool:
         """Return whether the host has exceeded its keep-alive time."""
@@ -112,13 +112,14 @@ class Controller:
     # -- notices --
 
     def notify(self, information: int, page: int) -> None:
-        """Send the host a notice of a log page. No further notice of the page is sent until the host has read it."""
+        """Send the host an asynchronous event for a log page. Further events for this page are suppressed until the
+        host has read it."""
         if not self.discovery and self.events_wanted & (1 << (8 + information)) and page not in self.masked:
             self.masked.add(page)
             self.events.append((information, page))
 
     def due_events(self) -> list[tuple[int, int]]:
-        """Return the slots of Async Event Requests that are to be answered now, each with its result."""
+        """Return the slots of the Async Event Requests to answer now, each with its result."""
         due = []
         while self.events and self.awaiting:
             information, page = self.events.pop(0)
@@ -154,7 +155,7 @@ class Controller:
             self.awaiting.append(slot)
             return None
         if opcode == Admin.ABORT and not self.discovery:
-            return Reply(result=1)  # not aborted: a command always ends before its Abort arrives
+            return Reply(result=1)  # "not aborted", because a command always ends before its Abort arrives
         return refuse(Status.INVALID_OPCODE)
 
     def _fabrics(self, command: np.void) -> Reply:
@@ -197,7 +198,7 @@ class Controller:
         return Reply(data=data[offset : offset + length].ljust(length, b"\0"))
 
     def _page(self, page: int, specific: int) -> bytes | None:
-        """Return a whole log page; None if no page has this number."""
+        """Return the complete log page with this number; None if no such page exists."""
         if self.discovery:
             return self.subsystem.discovery_page() if page == LogPage.DISCOVERY else None
         if page == LogPage.ANA:
@@ -263,7 +264,7 @@ class Controller:
 
 
 class Controllers:
-    """The controllers of a subsystem, by their numbers. The threads of all queues share it."""
+    """The controllers of a subsystem, by number. The threads of all queues share this object."""
 
     def __init__(self, subsystem: Subsystem):
         self.subsystem = subsystem
@@ -273,7 +274,7 @@ class Controllers:
     def connect(
         self, command: np.void, data: bytes, port: TargetPort, qid: int, entries: int, now_s: float
     ) -> tuple[Reply, Controller | None]:
-        """Execute Connect on a queue. ``qid`` and ``entries`` are those in its connection request."""
+        """Execute Connect on a queue. ``qid`` and ``entries`` come from the queue's connection request."""
         fields = read_structure(CONNECT_DATA, data)
         if int(command["recfmt"]) != 0:
             return refuse(Status.CONNECT_INCOMPATIBLE_FORMAT), None
@@ -334,7 +335,7 @@ class Controllers:
         return Reply(result=controller.cntlid), controller
 
     def leave(self, controller: Controller, qid: int) -> None:
-        """Remove an ended queue of ``controller``; with the admin queue, end the association."""
+        """Remove queue ``qid`` of ``controller``, which has ended. If it is the admin queue, end the association."""
         with self._lock:
             queue = controller.queues.pop(qid, None)
             if queue is not None:
@@ -343,11 +344,11 @@ class Controllers:
                 self.by_number.pop(controller.cntlid, None)
 
     def all(self) -> list[Controller]:
-        """Return the present controllers."""
+        """Return all current controllers."""
         with self._lock:
             return list(self.by_number.values())
 
     def notify(self, information: int, page: int) -> None:
-        """Send a notice to all hosts."""
+        """Send an asynchronous event to all hosts."""
         for controller in self.all():
             controller.notify(information, page)

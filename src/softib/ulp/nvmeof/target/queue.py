@@ -30,8 +30,8 @@ TO_TARGET = 1
 
 
 class TargetQueue:
-    """A queue on a connection that a host requested. Raises :class:`PeerError` if the connection fails. ``ended`` is
-    called in the queue's thread when the queue has ended."""
+    """A queue of the target, on a connection that a host has requested. Raises :class:`PeerError` if the connection
+    fails. ``ended`` is called in the queue's thread when the queue has ended."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class TargetQueue:
         self._thread.start()
 
     def call(self, ending: bool = False) -> None:
-        """Make the queue's thread end (``ending``), or check for due notices. Any thread may call it."""
+        """Make the queue's thread end (``ending``), or make it send due events. Any thread may call this."""
         self._ending = self._ending or ending
         self.columns.n[layout.STOP] = 1
         os.eventfd_write(self._wake, 1)
@@ -115,8 +115,7 @@ class TargetQueue:
             self._ended(self)
 
     def _step(self) -> bool:
-        """Serve until an event needs Python, and handle it. Returns False if the connection has
-        ended."""
+        """Serve until an event needs Python, and handle it. Return False if the connection has ended."""
         rings, columns = self.rings, self.columns
         result = serve(rings, columns, self._pending)
         self._write_trace()
@@ -128,7 +127,7 @@ class TargetQueue:
             columns.n[layout.STOP] = 0
             return self._send_notices()
         if not self.pair.armed:
-            self.pair.arm()  # and then check for completions again
+            self.pair.arm()  # completions must be checked again after this
             return True
         waits = select.poll()
         for fd in (self.pair.channel_fd, self._wake):

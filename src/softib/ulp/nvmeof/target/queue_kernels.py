@@ -69,8 +69,9 @@ EINTR, ENOSPC, EDQUOT, EFBIG = 4, 28, 122, 27
 KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 0x10
 
 IDLE, COMMAND, BROKEN, CALLED = range(4)
-"""Return values of :func:`serve`. IDLE: nothing arrived for a while. COMMAND: Python must execute the command in slot
-``SLOT``. BROKEN: the connection failed. CALLED: another thread set ``STOP``, or the trace is half full."""
+"""Return values of :func:`serve`. IDLE: nothing arrived during ``SPINS`` polls. COMMAND: Python must execute the
+command in slot ``SLOT``. BROKEN: the connection failed. CALLED: another thread set ``STOP``, or the trace is half
+full."""
 REALTIME, YIELD_AFTER = 0, 2000
 """CLOCK_REALTIME; number of polls without a completion before the thread yields."""
 RECEIVED, DATA, ANSWERED = range(3)
@@ -109,14 +110,14 @@ def key_of(q, slot):
 
 @inner
 def length_of(q, slot):
-    """Return the bytes of data described by the SGL of a command."""
+    """Return the length in bytes of the data that a command's SGL describes."""
     length = int(q.capsule32[slot, 8])
     return length if q.capsule8[slot, 39] == IN_CAPSULE else length & 0xFFFFFF
 
 
 @inner
 def is_keyed(q, slot):
-    """Return whether the data of the command is in the host's memory."""
+    """Return whether the command's data is in the host's memory (a keyed SGL)."""
     return q.capsule8[slot, 39] == KEYED or q.capsule8[slot, 39] == KEYED_INVALIDATE
 
 
@@ -140,13 +141,13 @@ def give_back(q, buffer):
 
 @inner
 def packets(q, length):
-    """Return the number of packets of a message (an empty message has one, IBA 9.7.2)."""
+    """Return the number of packets in a message (an empty message has one packet, IBA 9.7.2)."""
     return max(1, (length + q.n[MTU] - 1) // q.n[MTU])
 
 
 @inner
 def trace(q, outgoing, psn, address, length):
-    """Store a capsule or response for the capture."""
+    """Add a capsule or response to the trace for the capture."""
     if q.n[TRACED] < q.n[TRACE_ROOM]:
         row = q.trace[q.n[TRACED]]
         clock_gettime(REALTIME, q.n[CLOCK_AT])
@@ -158,8 +159,8 @@ def trace(q, outgoing, psn, address, length):
 
 @inner
 def answer(r, q, slot, status, result, length):
-    """Send the response of the command in ``slot``, after ``length`` bytes of its buffer, and post
-    the receive of the slot again. Returns True if the queue pair accepted both."""
+    """Send ``length`` bytes of the slot's buffer to the host, then the response to the command in ``slot``; post the
+    slot's receive again. Return True if the queue pair accepted both."""
     n = q.n
     n[HEAD] = (n[HEAD] + 1) % n[ENTRIES]
     q.response64[0] = result
@@ -217,7 +218,7 @@ def note_error(q, slot, status):
 
 @inner
 def fetch(r, q, slot, length):
-    """Start to read ``length`` bytes of the host's memory into the slot's buffer."""
+    """Start the RDMA READ of ``length`` bytes from the host's memory into the slot's buffer."""
     set_segment(r, 0, buffer_at(q, q.slot_buffer[slot]), length, q.n[LKEY])
     set_request(r, 0, READ, SIGNALED, 1, slot << 8 | DATA)
     r.send64[0, 5] = q.capsule64[slot, 3]
@@ -235,7 +236,7 @@ def read_file(q, fd, address, length, offset):
         got = pread(fd, address + done, length - done, offset + done)
         if got < 0 and error_number(q) == EINTR:
             continue
-        if got <= 0:  # an error, or the file became shorter
+        if got <= 0:  # an error, or the file was truncated
             return READ_ERROR
         done += got
     return OK
@@ -274,7 +275,7 @@ def write_zeroes(q, fd, offset, length, deallocate):
 
 @inner
 def refusal(q, slot, opcode):
-    """Return the error status of a command that must not be executed; OK if it may be."""
+    """Return the error status if the command must not be executed; otherwise OK."""
     if q.capsule8[slot, 1] & 3:  # a fused command
         return INVALID_FIELD
     if opcode != FLUSH and opcode != IO_WRITE and opcode != IO_READ and opcode != COMPARE and opcode != ZEROES:
@@ -307,7 +308,7 @@ def refusal(q, slot, opcode):
 
 @inner
 def wrong_segment(q, slot, opcode, size):
-    """Return an error status if the SGL of the command is not for ``size`` bytes; otherwise OK."""
+    """Return an error status if the command's SGL does not describe ``size`` bytes; otherwise OK."""
     if size > MAX_DATA:
         return INVALID_FIELD
     if is_keyed(q, slot):
@@ -343,7 +344,7 @@ def with_data(q, slot, opcode, address):
 
 @inner
 def execute(r, q, slot):
-    """Begin the I/O command in ``slot``, which has a buffer. Returns False if the connection failed."""
+    """Begin the I/O command in ``slot``, to which a buffer is assigned. Return False if the connection failed."""
     opcode = q.capsule8[slot, 0]
     status = refusal(q, slot, opcode)
     nsid = q.capsule32[slot, 1]
@@ -374,7 +375,7 @@ def for_python(q, slot):
 
 @inner
 def begin(r, q, slot):
-    """Begin the command in ``slot`` if there is a buffer and room in the send queue; Return -1 if the connection
+    """Begin the command in ``slot`` if a buffer and room in the send queue are available. Return -1 if the connection
     failed, 1 if Python must execute the command now, otherwise 0."""
     if q.n[FREE] == 0 or r.n[SQ_ROOM] < 2:
         q.held[(q.n[HELD_FIRST] + q.n[HELD]) % q.n[ENTRIES]] = slot
@@ -479,7 +480,7 @@ def post_all(r, q):
 
 
 def compile_all(r, q, pending):
-    """Compile the kernels that serve queues, with columns without a queue pair."""
+    """Compile the kernels that serve queues by calling them with columns that have no queue pair."""
     q.n[STOP] = 1
     serve(r, q, pending)
     respond(r, q, 0, 0, 0, 0)

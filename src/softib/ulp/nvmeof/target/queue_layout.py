@@ -15,12 +15,11 @@ __all__ = ["BUFFERS", "IN_CAPSULE_SIZE", "MAX_DATA", "MAX_ENTRIES", "TargetQueue
 MAX_ENTRIES = 256
 """Largest number of entries of a queue (CAP.MQES + 1)."""
 MAX_DATA = 1 << 17
-"""Largest data of a command in bytes (MDTS)."""
+"""Maximum size of a command's data in bytes (MDTS)."""
 IN_CAPSULE_SIZE = 4096
 CAPSULE = 64 + IN_CAPSULE_SIZE
 BUFFERS = 8
-"""Number of buffers of a queue for data in transit. The buffer released last is used first, because it is in the
-cache."""
+"""Number of data buffers of a queue. The buffer released last is used first, because it is in the cache."""
 SPINS = 4000
 """Number of polls without a completion before the thread sleeps."""
 
@@ -62,7 +61,7 @@ class QueueMemory(NamedTuple):
 
 
 def columns_of(pair: QueuePair | None, entries: int, shared: dict[str, Any], traced: bool) -> QueueMemory:
-    """Return a new queue of ``entries``. ``shared``: the columns by namespace."""
+    """Return the memory of a new queue with ``entries`` entries. ``shared``: the columns with one row per namespace."""
     capsules, buffers = entries * CAPSULE, BUFFERS * MAX_DATA
     size = capsules + buffers + 64
     memory = Memory(0, size) if pair is None else pair.memory(size)

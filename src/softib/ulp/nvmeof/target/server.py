@@ -1,4 +1,4 @@
-"""The target server: it listens on all ports of its node, and monitors its hosts and files."""
+"""The target server. It listens on all ports of its node, and monitors its hosts and files."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from softib.ulp.nvmeof.target.subsystem import Namespace, Subsystem, TargetPort
 __all__ = ["TargetServer"]
 
 LOOK_S = 0.5
-"""Interval of the checks of files and hosts."""
+"""Interval between checks of the files and hosts."""
 CONNECT_S = 10.0
 """Time within which a new connection must send its Connect command."""
 
 
 class TargetServer:
-    """Exports ``files`` as the namespaces 1, 2, ... of subsystem ``nqn`` on ``addresses``. ``states``:
-    asymmetric access states by the number of a port (1, 2, ... in the order of ``addresses``).
-    ``pcap``: a file for a capture of capsules and responses. Raises :class:`InputError`."""
+    """Exports ``files`` as the namespaces 1, 2, ... of subsystem ``nqn`` on ``addresses``. ``states``: asymmetric
+    access states by port number (1, 2, ... in the order of ``addresses``). ``pcap``: the file to which capsules and
+    responses are captured. Raises :class:`InputError`."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class TargetServer:
                 self.subsystem.set_state(number, state)
             bind_first_device()
             queue = columns_of(None, 2, self.subsystem.shared_columns(ports[0]), pcap is not None)
-            compile_all(queue.rings, queue.columns, np.zeros(2, np.int64))  # a host would wait for it
+            compile_all(queue.rings, queue.columns, np.zeros(2, np.int64))  # compile now, so that no host waits for it
             self._channel = EventChannel()
             undo.callback(self._channel.close)
             self._listener = Listener(self._channel, "0.0.0.0", port)
             undo.callback(self._listener.close)
-            self._capture = None if pcap is None else CapsuleCapture(pcap)  # last: it replaces an existing file
+            self._capture = None if pcap is None else CapsuleCapture(pcap)  # last: overwrites an existing file
             undo.pop_all()
         self.controllers, self._notice = Controllers(self.subsystem), notice
         self._queues: dict[int, TargetQueue] = {}
@@ -101,8 +101,7 @@ class TargetServer:
             self._capture.close()
 
     def set_state(self, number: int, state: AnaState) -> None:
-        """Change the asymmetric access state on a port, and notify the hosts. Raises
-        :class:`InputError`."""
+        """Change the asymmetric access state of port ``number``, and notify the hosts. Raises :class:`InputError`."""
         self.subsystem.set_state(number, state)
         self.controllers.notify(ANA_NOTICE, LogPage.ANA)
         self._call_admin_queues()
@@ -196,7 +195,7 @@ class TargetServer:
 
 
 def state_of(text: str) -> AnaState:
-    """Return the asymmetric access state that the user's text names. Raises :class:`InputError`."""
+    """Return the asymmetric access state with the name ``text``. Raises :class:`InputError`."""
     names = {state.name.lower().replace("_", "-"): state for state in AnaState}
     if text not in names:
         raise InputError(f"access state {shown(text)!r} does not exist; use one of {', '.join(names)}")

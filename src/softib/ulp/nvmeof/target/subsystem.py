@@ -31,7 +31,7 @@ __all__ = ["ADMIN_ENTRIES", "DEFAULT_NQN", "Namespace", "Subsystem", "TargetPort
 DEFAULT_NQN = "nqn.2026-11.softib:target"
 LONGEST_NQN = 223
 BLOCK_SHIFT = 12
-"""Namespaces have blocks of 4,096 bytes, or of 512 bytes if the size of the file is not a multiple of 4,096."""
+"""log2 of the block size. Blocks have 4,096 bytes, or 512 bytes if the size of the file is not a multiple of 4,096."""
 ADMIN_ENTRIES = 32
 VERSION = 0x0001_0400
 MODEL, FIRMWARE = b"softib".ljust(40), b"1".ljust(8)
@@ -41,9 +41,10 @@ AER_LIMIT = 4
 OAES_NAMESPACE, OAES_ANA = 1 << 8, 1 << 11
 ONCS_COMPARE, ONCS_WRITE_ZEROES = 1 << 0, 1 << 3
 ANA_SHARED, MULTIPLE = 1 << 3, 0b11
-"""Bits of CMIC: asymmetric namespace access; several ports and several controllers."""
+"""Bits of CMIC: asymmetric namespace access is supported; the subsystem may have several ports and several
+controllers."""
 SGLS = 1 << 0 | 1 << 2 | 1 << 20
-"""Bits of SGLS: SGLs; keyed SGLs; an offset as address (data in the capsule)."""
+"""Bits of SGLS: SGLs, keyed SGLs, and offsets as addresses (data in the capsule) are supported."""
 DEALLOCATED_READS_ZERO, WRITE_ZEROES_DEALLOCATES = 0b001, 1 << 3
 ANA_GROUP_ID = 1
 
@@ -87,7 +88,7 @@ class Namespace:
         return cls(where, fd, size >> shift, shift, writable, (kind.st_dev, kind.st_ino))
 
     def look(self) -> str | None:
-        """Refuse commands while the file is missing or too short; return its changes as text."""
+        """Check the file, and refuse commands while it is missing or too short; return changes as text."""
         before = self.refuse
         try:
             there = os.stat(self.path)
@@ -110,7 +111,7 @@ class Namespace:
 
 @dataclass
 class TargetPort:
-    """An address of the subsystem, and the state of its namespaces there."""
+    """An address of the subsystem, with the access state of the namespaces on this port."""
 
     number: int
     address: str
@@ -127,7 +128,7 @@ class Subsystem:
     service: int
     columns: dict[str, np.ndarray] = field(init=False)
     changes: int = 0
-    """Number of changes of asymmetric access states."""
+    """Number of changes of asymmetric access states so far."""
 
     def __post_init__(self) -> None:
         if not self.nqn.startswith("nqn.") or len(self.nqn.encode()) > LONGEST_NQN:
@@ -148,7 +149,7 @@ class Subsystem:
         return np.full(len(self.namespaces) + 1, int(port.state), np.int64)
 
     def shared_columns(self, port: TargetPort) -> dict[str, Any]:
-        """Return the columns that have a row per namespace, for a queue on ``port``. They are updated when states
+        """Return the columns with one row per namespace for queues on ``port``. They are updated when access states
         change."""
         return {**self.columns, "state": self._states[port.number]}
 
@@ -167,7 +168,7 @@ class Subsystem:
         self.changes += 1
 
     def look(self) -> list[str]:
-        """Check the files; return changes as text."""
+        """Check the file of every namespace; return changes as text."""
         changes = [text for n in self.namespaces if (text := n.look()) is not None]
         self.columns["refuse"][1:] = [n.refuse for n in self.namespaces]
         return changes
@@ -204,7 +205,7 @@ class Subsystem:
         return self._digest[:12] + nsid.to_bytes(4, "big")
 
     def _uuid(self, nsid: int) -> bytes:
-        """Return the UUID (version 8 of RFC 9562) of a namespace, made from the subsystem and the namespace's
+        """Return the UUID (version 8, RFC 9562) of a namespace, derived from the subsystem and the namespace's
         number."""
         octets = bytearray(hashlib.sha256(self._digest + nsid.to_bytes(4, "big")).digest()[:16])
         octets[6], octets[8] = octets[6] & 0x0F | 0x80, octets[8] & 0x3F | 0x80

@@ -210,7 +210,7 @@ def test_questions_that_cannot_be():
         PacketOptions(network="roce", ethernet={"xof": 1})
     with pytest.raises(InputError, match="mtu 100"):
         PacketOptions(network="roce", ethernet={"mtu": 100})
-    with pytest.raises(InputError, match="SL 9 cannot be an Ethernet priority"):
+    with pytest.raises(InputError, match="SL 9 has no priority of Ethernet"):
         run(star(2), messages([0], [1], 64, sl=9), roce())
 
 

@@ -177,7 +177,7 @@ void ve_purge(struct ve_engine *e, uint64_t at, uint32_t qpn)
         vm_lock(&e->w, &cq->polling);
     ve_lock_cq(e, cq);
     ring = vm_at(&e->w, cq->ring);
-    to = cq->producer; /* the other completions move up, so that purged ones take no space */
+    to = cq->producer; /* the remaining completions move up, so that purged ones take no space */
     for (uint32_t i = cq->producer; i != cq->consumer; i--) {
         if (ring[(i - 1) & (cq->size - 1)].owner == qpn) {
             ve_free_place(&ring[(i - 1) & (cq->size - 1)]);

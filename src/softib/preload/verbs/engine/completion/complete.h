@@ -33,7 +33,7 @@ void ve_complete_soon(struct ve_engine *e, uint64_t cq);
 /* Send a datagram to socket `number` of `process`. False: the socket is full. A closed socket
  * counts as success. */
 bool ve_notify(struct ve_engine *e, uint32_t process, uint32_t number, const void *message, size_t octets);
-/* Send a datagram for a pending event of `cq` now, or as soon as its owner has read others and so made room
+/* Send a datagram for a pending event of `cq` now, or as soon as its owner has made room by reading other datagrams
  * (ve_owes_notification). */
 void ve_notify_channel(struct ve_engine *e, struct softib_cq *cq);
 /* Return whether an event of `cq` has no datagram yet; the caller must then send one. */

@@ -14,11 +14,11 @@
 #include "../../fabric/fabric.h"
 
 struct ve_write_target {            /* write_fastpath.c: target of the last write */
-    uint32_t rkey;                  /* 0: none */
+    uint32_t rkey;                  /* R_Key of the last write; 0: none */
     uint32_t domain, qpn, mtu;
-    uint64_t version;               /* of the key */
+    uint64_t version;               /* version of the key */
     uint64_t named;                 /* the responder's entry in the table of numbers */
-    uint64_t epoch;                 /* of the flow */
+    uint64_t epoch;                 /* epoch of the flow */
     uint64_t from, length;          /* mapped range, in remote addresses */
     char *here;                     /* the address of `from` in this process */
     uint64_t request, answer;       /* dwords on the wire, without payload */
@@ -33,7 +33,7 @@ struct ve_qp {
     struct ve_spin lock;            /* of the sending half */
     struct sv_flow flow;
     struct sv_route_key route, return_route;
-    struct sv_flow *flows;          /* flows of all its other paths (flows.h); NULL: it has one path */
+    struct sv_flow *flows;          /* flows of the QP's other paths (flows.h); NULL: the QP has one path */
     uint16_t flows_n;
     uint64_t send_cq;
     uint32_t sq_psn;
@@ -56,9 +56,9 @@ struct ve_qp {
     struct ve_qp *next;
     uint64_t deadline_ns, next_ns;
     uint64_t tried_ns;              /* VE_RNR: time of the last attempt without a receive */
-    uint64_t looked_ns;             /* VE_RNR: time of the last check that the responder lives */
+    uint64_t looked_ns;             /* VE_RNR: time of the last check that the responder is alive */
     bool corrupted;                 /* VE_LOST because of a bit error */
-    uint8_t resends;                /* resends because of bit errors */
+    uint8_t resends;                /* number of resends because of bit errors */
     struct ibv_qp_attr attr;        /* as last modified, for query */
     struct ibv_qp_init_attr init;
     void *builder;                  /* state of ibv_wr_* (abi/wr_builder.c) */

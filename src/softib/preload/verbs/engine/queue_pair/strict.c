@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define FRAMES 24
-#define CALLS 256 /* call sites that are remembered; warnings from other sites repeat */
+#define CALLS 256 /* number of stored call sites; warnings from further sites may repeat */
 
 static uint64_t rng_state, seed;
 static char this_library[1];
@@ -24,7 +24,7 @@ void ve_strict_begin(void)
 
     seed = value ? strtoull(value, NULL, 0) : 0;
     rng_state = seed * 0x9E3779B97F4A7C15u;
-    backtrace(frame, 1); /* its first call loads a library: do that now, while no lock is held */
+    backtrace(frame, 1); /* the first call of backtrace loads a library: do that now, while no lock is held */
 }
 
 /* splitmix64 (Steele, Lea, Flood, 2014): a counter, so threads share it without a lock. */

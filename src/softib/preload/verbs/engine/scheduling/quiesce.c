@@ -1,6 +1,6 @@
 /*
  * Copies within this process: the thread that executes a request (a posting, polling or timer thread) reads and writes
- * local memory through its L_Keys. To protect this memory with a hazard would cost an atomic operation per request.
+ * local memory through its L_Keys. Protecting this memory with a hazard would cost an atomic operation per request.
  * Instead each QP counts its copies in softib_qp.copies, which is odd during a copy. The copying thread needs no memory
  * barrier: a thread that removes memory makes every running thread execute one (membarrier(2)), and then waits for the
  * counts of all QPs. The counts are in shared memory: a process that deregisters an imported region waits for the

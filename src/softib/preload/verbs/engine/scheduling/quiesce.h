@@ -11,8 +11,8 @@ void ve_quiesce_begin(struct ve_engine *e);
 void ve_quiesce_add(struct ve_qp *q);
 void ve_quiesce_drop(struct ve_qp *q);
 /*
- * Returns when no thread of any process uses memory or objects removed before the call. Must not be called while
- * executing a request: see vm_quiesce.
+ * Wait until no thread of any process uses memory or objects that were removed before the call. Must not be called
+ * while executing a request: see vm_quiesce.
  */
 void ve_quiesce(struct ve_engine *e);
 /* Like ve_quiesce, for an imported region of another `process`: also wait for that process's requests. */

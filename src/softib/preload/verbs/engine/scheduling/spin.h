@@ -1,6 +1,6 @@
 /*
- * A lock between threads of one process, held for less than a microsecond. While the process has only one thread, as
- * most posting processes do, a plain store takes the lock: a locked instruction would wait until earlier stores are
+ * A lock for threads of one process, which hold it for less than a microsecond. While the process has only one thread,
+ * as most posting processes do, a plain store takes the lock: a locked instruction would wait until earlier stores are
  * visible, which takes as long as fetching a cache line from another processor. The plain store still sets the word, so
  * a thread started meanwhile sees it held.
  */

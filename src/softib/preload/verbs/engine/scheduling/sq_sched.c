@@ -10,7 +10,8 @@
 #include <string.h>
 
 #define LAZY_NS 200000u     /* the timer thread leaves all work to a thread that polled within this time */
-#define HOLD_NS 50000u      /* strict: latest execution time, reached by programs that neither poll nor sleep */
+#define HOLD_NS 50000u      /* strict: maximum delay of execution, which applies to programs that neither poll nor sleep
+                             * */
 #define SHORT_NS 20000u     /* shortest sleep */
 #define BASE_MOST 150.0     /* ns: a small request takes longer only if its thread was interrupted */
 #define MOST_POLLS 4u       /* strict: number of polls for which a request may stay unexecuted */

@@ -49,14 +49,14 @@ void ve_missed(struct ve_engine *e);
 /* Called when a thread polls. False: nothing is due yet. */
 bool ve_polled(struct ve_engine *e);
 /*
- * A thread that polls continuously does all the work. Return for how many ns the timer thread leaves the work to that
- * thread; 0: it does the work itself. (If the timer thread worked too, it could be descheduled while it has the locks
- * that the polling thread needs.)
+ * A thread that polls continuously does all the work. Return the time in ns for which the timer thread leaves the work
+ * to that thread; 0: the timer thread does the work itself. (If the timer thread worked too, it could be descheduled
+ * while it has the locks that the polling thread needs.)
  */
 uint64_t ve_leaves_it(struct ve_engine *e);
-/* How long the timer thread sleeps, in ns; 0: use its default. */
+/* Return the time in ns for which the timer thread sleeps; 0: its default. */
 uint64_t ve_nap(struct ve_engine *e, bool idle);
-/* Work is due sooner than the shortest sleep: wait for it without sleeping. */
+/* Return whether work is due sooner than the shortest sleep, so that the thread must wait for it without sleeping. */
 bool ve_waits_awake(struct ve_engine *e);
 /*
  * Called when the program fetches an event that a peer caused. Deliver due completions first: a sender's completion

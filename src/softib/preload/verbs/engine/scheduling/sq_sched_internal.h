@@ -40,7 +40,7 @@ struct ve_sq_sched {
     uint16_t dlid;              /* LID of the responder */
     uint8_t sl;
     bool laid;
-    uint32_t unsignalled;       /* strict: requests since the last that asked for a completion */
+    uint32_t unsignalled;       /* strict: number of requests since the last signaled one */
     uint64_t not_ready_since;   /* strict: time since which the head of the queue finds no receive */
     uint32_t not_ready_head;
 };

@@ -11,7 +11,7 @@
 
 enum ve_tagged { VE_NO_TAG, VE_UNEXPECTED, VE_MATCHED };
 
-/* Entry `index` of the list; its last fields form a softib_receive, for ve_receive_parts. */
+/* Return entry `index` of the list; its last fields form a softib_receive, for ve_receive_parts. */
 struct softib_tag *ve_tag_entry(struct ve_engine *e, const struct softib_tags *tags, uint32_t index);
 /*
  * Match a message of `iov` with the list of `srq`. MATCHED: it was delivered or rejected, see
@@ -21,7 +21,7 @@ enum ve_tagged ve_match(struct ve_qp *q, const struct ve_wr *wr, struct softib_q
                         const struct iovec *iov, unsigned n, uint64_t length, struct ve_outcome *outcome);
 /* Called when an unexpected message is about to take the next receive. */
 void ve_unexpected(struct ve_engine *e, struct softib_srq *srq);
-/* Number of unexpected messages so far, modulo 2^16. */
+/* Return the number of unexpected messages so far, modulo 2^16. */
 uint16_t ve_unexpected_n(struct ve_engine *e, struct softib_srq *srq);
 
 /* -- tm_rendezvous.c: the responder's part of a matched rendezvous, executed by the requester; `q->lock` is held -- */

@@ -63,7 +63,8 @@ static void shares(const struct sv_arbiter *a, const float *backlog, double *sha
     }
 }
 
-/* Serve until `vl` has no work (SV_DATA_VLS: until no VL has), for at most `limit`; return the time it took. */
+/* Serve until `vl` has no work (SV_DATA_VLS: until no VL has work), for at most `limit`; return the time that this
+ * took. */
 static double serve(const struct sv_arbiter *a, float *backlog, unsigned vl, double limit)
 {
     double share[SV_DATA_VLS], took = 0;

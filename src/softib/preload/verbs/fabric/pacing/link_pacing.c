@@ -56,7 +56,7 @@ static double latency_of(uint32_t port)
     return (isnan(metres) ? 0 : metres * NS_PER_METRE) + (to_switch && s ? s->switch_ns : 0);
 }
 
-/* ns per byte of the link at `egress`, or of a receiver that drains more slowly (fault slow-port). */
+/* Return the ns per byte of the link at `egress`, or of its receiver if that drains more slowly (fault slow-port). */
 static double byte_ns(uint32_t egress, double gbps)
 {
     int32_t peer = sv_shared_fabric.port_peer[egress];
@@ -159,7 +159,7 @@ uint64_t sv_timed_path_pass(const struct sv_timed_path *path, uint64_t now, uint
     return last >> SV_LINK_CLOCK_SHIFT;
 }
 
-/* Return the work of a link after `now` plus the time for which it has last waited for credits. */
+/* Return the link's work after `now`, plus the duration of its last wait for credits. */
 static uint64_t backlog(const struct sv_step *step, uint64_t now)
 {
     const struct softib_link_clock *clock = step->clock;

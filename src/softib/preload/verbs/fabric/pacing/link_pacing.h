@@ -1,5 +1,5 @@
 /*
- * Time on the wire (--pace): arrival time of the last byte of a message sent now.
+ * Time on the wire (--pace): the time at which the last byte of a message arrives if it is sent now.
  *
  * Every port row has a link clock in the file `traffic`: the time until which its link is busy. A message adds its
  * bytes to each link of its path and arrives when the last link has sent it, plus the latency of cables, switches

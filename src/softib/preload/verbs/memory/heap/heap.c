@@ -99,9 +99,9 @@ static void give_chunks(struct vm_heap *w, uint64_t offset, uint64_t n)
 struct slab {
     uint64_t next, before; /* links in the list of slabs of this size that have room */
     uint64_t free;         /* first free object; each links to the next */
-    uint32_t used;         /* bytes, from the start, that were ever allocated */
+    uint32_t used;         /* bytes from the start of the slab that have been allocated at any time */
     uint32_t live;         /* objects in use */
-    uint32_t reserved;     /* bytes, from the start, whose pages exist */
+    uint32_t reserved;     /* bytes from the start of the slab whose pages exist */
     uint8_t rest[28];
 };
 _Static_assert(sizeof(struct slab) == 64, "objects begin with a cache line");

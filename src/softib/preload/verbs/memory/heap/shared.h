@@ -53,7 +53,7 @@ struct softib_verbs {
     uint32_t number_high;   /* numbers from here on were never used */
     uint32_t block_high;    /* blocks of keys from here on were never claimed */
     uint32_t block_hint;
-    uint32_t domain_next;   /* protection and XRC domains so far */
+    uint32_t domain_next;   /* number of protection and XRC domains so far */
     uint32_t member_lock;
     uint32_t member_high;   /* multicast memberships from here on are free */
     uint32_t drops;         /* count of removed keys with a file: a change makes processes check their mappings */
@@ -71,26 +71,27 @@ struct softib_verbs {
  * `pidfd` (memory/identity.h).
  */
 struct softib_process {
-    uint32_t pid;           /* in its PID namespace */
+    uint32_t pid;           /* pid in the process's PID namespace */
     uint32_t alive;         /* 1: connected; the daemon clears it, the only sign of death in another namespace */
     uint32_t wake;          /* futex: pending work of this process may continue */
     uint32_t sleeping;      /* its timer thread waits */
     uint32_t generation;    /* generation of its number: 1 .. 65535 */
     uint32_t wanted;        /* a peer cannot access its memory, and there was no `service` */
-    uint64_t events;        /* softib_events of its contexts; 0: none */
+    uint64_t events;        /* offset of its softib_events; 0: none */
     uint64_t pid_ns;        /* inode of its PID namespace; 0: unknown */
     uint64_t user_ns;       /* inode of its user namespace */
     uint64_t pidfd;         /* inode of its pidfd, never reused (pidfs, Linux 6.9); 0: none */
-    uint64_t service;       /* softib_service, 0: none. Peers read `alive` with every message: no two slots share a cache line */
+    uint64_t service;       /* offset of its softib_service; 0: none. Peers read `alive` with every message: no two
+                             * slots share a cache line */
     uint64_t hazard[24];    /* SOFTIB_VERBS_HAZARDS: sequence << 16 | process whose objects are in use; 0 = none */
 };
 
 /* Events that did not fit into a context's socket. softib_pending_event[SOFTIB_VERBS_EVENTS] follows in memory. */
 struct softib_events {
     uint32_t lock;
-    uint32_t first;         /* first, end: positions of the list's begin and end; they only increase */
+    uint32_t first;         /* first, end: positions of the start and the end of the list; they only increase */
     uint32_t end;
-    uint32_t lost;          /* dropped because this list was full, too */
+    uint32_t lost;          /* events dropped because this list was also full */
 };
 
 struct softib_pending_event {
@@ -119,8 +120,8 @@ struct softib_key {
     uint8_t kind;           /* SOFTIB_KEY_* */
     uint8_t tag;            /* tag of the next key of this entry */
     uint32_t qpn;           /* window of type 2: its QP; region: its device memory; 0 = none */
-    uint32_t users;         /* windows bound to this region */
-    uint64_t file;          /* a softib_file, 0 = private memory */
+    uint32_t users;         /* number of windows bound to this region */
+    uint64_t file;          /* offset of a softib_file; 0 = private memory */
     uint64_t version;       /* incremented when it is published */
 };
 
@@ -132,7 +133,7 @@ struct softib_key {
 #define SOFTIB_KEY_WINDOW_2 3
 
 struct softib_file {        /* memory of a region that other processes can map */
-    uint64_t from;          /* in the owner's memory; a region's edges may be private */
+    uint64_t from;          /* start in the owner's memory; a region's edges may be private */
     uint64_t to;
     uint64_t at;            /* where `from` is in the file */
     uint64_t device;
@@ -245,7 +246,7 @@ struct softib_cq {
     uint32_t consumer;
     uint32_t pending;       /* channel events not fetched */
     uint32_t polling;       /* lock for taking completions; held from start_poll to end_poll */
-    uint32_t unsent;        /* events of `pending` whose datagram did not fit into the channel's socket */
+    uint32_t unsent;        /* the part of `pending` whose datagrams did not fit into the channel's socket */
     uint8_t owners[48];
 };
 

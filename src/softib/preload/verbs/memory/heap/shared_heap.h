@@ -102,7 +102,7 @@ void vm_free(struct vm_heap *w, uint64_t offset, size_t octets);
 
 /* Like vm_alloc; `there`: number of bytes that have pages. */
 uint64_t vm_alloc_ring(struct vm_heap *w, size_t octets, uint32_t *there);
-/* Allocate pages up to `end` and some more, of a ring of `octets` bytes at `ring`. False: no room. */
+/* Allocate the pages up to `end`, and a few more, of the ring of `octets` bytes at `ring`. False: no room. */
 bool vm_extend_ring(const struct vm_heap *w, uint64_t ring, size_t octets, uint32_t *there, size_t end);
 
 /* Return whether the bytes before `end` have pages. Call it before the first access, with the lock

@@ -45,7 +45,7 @@ static bool was_moved(uint64_t from, uint64_t to)
 }
 
 struct advised {
-    uint64_t from, to, done; /* done: the position up to which it has been handled */
+    uint64_t from, to, done; /* done: position up to which the range has been handled */
     int advice;
     long result;
     char path[80];

@@ -1,7 +1,6 @@
 /*
  * Properties of private memory that a file mapped in its place would lose: locks (mlock(2)) and
- * NUMA policies (mbind(2)). Each is read with a system call, which is cheap without policies or
- * locks.
+ * NUMA policies (mbind(2)). Each of these is read with a system call, which is cheap if there are no policies or locks.
  */
 #include "memory_policy.h"
 #include "vma.h"
@@ -16,7 +15,7 @@
 #include <unistd.h>
 
 #define NODES 1024
-#define POLICY_OF_ADDRESS 2 /* MPOL_F_ADDR (set_mempolicy(2)); <numaif.h> is not everywhere */
+#define POLICY_OF_ADDRESS 2 /* MPOL_F_ADDR (set_mempolicy(2)); <numaif.h> is not installed everywhere */
 
 /* -- NUMA policies -- */
 

@@ -6,11 +6,11 @@
  * starts later does not hold the old ones.
  *
  * A process may have many descriptors. They are read again when the C library's open(2) or fcntl(2) has created one
- * with O_DIRECT. Otherwise they are read only so often that it takes at most a tenth of the time.
+ * with O_DIRECT. Otherwise they are read so rarely that this takes at most a tenth of the time.
  *
- * Not detected: I/O whose descriptor was closed while it is in flight; a descriptor created by a
- * direct system call within ten times the duration of the last scan; and pages that another process
- * holds for an instant (process_vm_writev).
+ * Not detected: I/O whose descriptor was closed while the I/O is in flight; a descriptor created by a direct system
+ * call within ten times the duration of the last scan; and pages that another process holds for an instant
+ * (process_vm_writev).
  */
 #include "page_holders.h"
 #include "vma.h"

@@ -1,5 +1,5 @@
-/* Reads /proc/self/maps as a whole, because other threads may map and unmap meanwhile, and without
- * malloc, because a forked child cannot rely on it. */
+/* Reader of /proc/self/maps. It reads the whole file first, because other threads may map and unmap meanwhile, and does
+ * not use malloc, which may be unusable in a forked child. */
 #include "vma.h"
 #include "mmap_calls.h"
 
@@ -13,7 +13,7 @@
 
 #define FIRST 65536
 
-/* Return the file with a 0 at the end; `room` is the size of the buffer. NULL: cannot be read. */
+/* Return the content of the file, terminated by a 0; set `room` to the size of the buffer. NULL: it cannot be read. */
 static char *slurp(size_t *room)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);

@@ -145,4 +145,4 @@ REPLACED = {
     chosen_path: either_path,
     go_back: either_go_back,
 }
-"""Kernel of the transport → the kernel that is compiled in its place."""
+"""For each kernel of the transport, the kernel that is compiled in its place."""

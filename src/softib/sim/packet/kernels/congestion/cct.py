@@ -71,7 +71,7 @@ def waits_until(net, state, stream, start, end):
 
 @inner
 def no_pace(net, state, stream, start, end):
-    """Replaces :func:`paced_until` in runs in which nothing delays ``stream``."""
+    """Replaces :func:`paced_until` in runs in which no stream is delayed."""
     return np.int64(0)
 
 

@@ -34,7 +34,7 @@ def notification_point(net, state, port, k):
     if last and now + 1 - last < net.cc.cnp_ps:
         return np.int64(-1)
     state.cc[stream].cnp_sent = now + 1
-    if stream & 1:  # a response: its sender is the destination of the requests
+    if stream & 1:  # a response, whose sender is the destination of the requests
         lid, vl = state.message[state.order[state.qp[q].first_message]].lid, state.qp[q].out_vl
     else:
         lid, vl = state.qp[q].back_lid, state.qp[q].back_vl
@@ -45,7 +45,7 @@ def notification_point(net, state, port, k):
 
 @inner
 def increase(net, state, stream, line):
-    """Raise the rate after a step of timer or byte counter."""
+    """Raise the rate after a step of the timer or of the byte counter."""
     flow = state.cc[stream]
     most, least = max(flow.time_steps, flow.byte_steps), min(flow.time_steps, flow.byte_steps)
     if least > net.cc.fast_recovery:

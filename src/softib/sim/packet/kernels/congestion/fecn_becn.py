@@ -35,7 +35,7 @@ def forward_notice(net, state, port, k):
     state.port[port].rcv_fecn += 1
     stream = np.int64(state.packet[k].stream)
     q = stream >> 1
-    if stream & 1:  # a response: its sender is the destination of the requests
+    if stream & 1:  # a response, whose sender is the destination of the requests
         lid = state.message[state.order[state.qp[q].first_message]].lid
         return control(net, state, port, stream, CNP, np.int64(0), lid, state.qp[q].out_vl)
     return control(net, state, port, stream, CNP, np.int64(0), state.qp[q].back_lid, state.qp[q].back_vl)

@@ -16,8 +16,8 @@ LOST_PACKETS = 256
 
 @inner
 def window(net, state, stream):
-    """Return how many packets of ``stream`` may be unacknowledged. Below 1, the next packet waits
-    for the acknowledgement of the last one."""
+    """Return the number of packets of ``stream`` that may be unacknowledged. Below 1, the next packet waits for the
+    acknowledgement of the last one."""
     return np.float64(WINDOW_PACKETS)
 
 
@@ -43,23 +43,24 @@ def within_window(net, state, q):
 
 @inner
 def packet_sent(net, state, q, k, start, end):
-    """Handle that packet ``k`` of the requests of ``q`` is on the wire from ``start`` to ``end``."""
+    """Handle the departure of request packet ``k`` of ``q``, which is on the wire from ``start`` to ``end``."""
 
 
 @inner
 def data_arrived(net, state, q, k, in_memory, now):
-    """Handle that data packet ``k`` of ``q`` has fully arrived at the receiver, and is in memory at ``in_memory``."""
+    """Handle the complete arrival of data packet ``k`` of ``q`` at the receiver; the packet is in memory at
+    ``in_memory``."""
 
 
 @inner
 def ack_leaves(net, state, port, q, now):
-    """Handle that ``port`` has queued an acknowledgement of ``q``."""
+    """Handle an acknowledgement of ``q`` that ``port`` has queued."""
 
 
 @inner
 def ack_arrived(net, state, q, k, before, now):
-    """Handle that acknowledgement ``k`` of ``q`` has arrived; all packets below PSN ``before`` were acknowledged
-    earlier. Returns the port to check, -1 for none."""
+    """Handle the arrival of acknowledgement ``k`` of ``q``; all packets below PSN ``before`` were acknowledged earlier.
+    Return the port to check, -1 for none."""
     return np.int64(-1)
 
 

@@ -1,8 +1,8 @@
 """Packet spraying: the packets of a queue pair take different equal-cost paths, and the receiver puts
 them in order (Dixit et al., "On the impact of packet spraying in data center networks", INFOCOM 2013).
 
-The packet's sequence number determines its path: each switch on the way up uses one digit of it. The effect is that of
-a sender that cycles through a list of all paths (NDP, Handley et al., SIGCOMM 2017). If a switch has n paths, n
+The packet's sequence number determines its path: each switch on the way up uses one digit of it. The effect is the same
+as if the sender cycled through a list of all paths (NDP, Handley et al., SIGCOMM 2017). If a switch has n paths, n
 consecutive packets all take different paths, and the order changes from one such round to the next. The receiver's
 bitmap holds packets that arrived early (:mod:`~softib.sim.packet.kernels.congestion.round_trips`). Windows are Swift's.
 """

@@ -1,5 +1,5 @@
-"""Acknowledgements that return four measurements to the sender: the round trip of a packet, the part of it spent in the
-receiver, the number of switches on the path, and marks. Also receivers that accept packets in any order.
+"""Round trips: acknowledgements that return four measurements to the sender: the round trip of a packet, the part of it
+spent in the receiver, the number of switches on the path, and marks. Also receivers that accept packets in any order.
 
 A data packet carries the time at which it began to leave. Its acknowledgement echoes that time,
 shifted by the receiver's delay, and also carries that delay (like the timestamps of Swift, SIGCOMM
@@ -41,8 +41,8 @@ def within_measured_window(net, state, q):
 
 @inner
 def stamp(net, state, q, k, start, end):
-    """Store in packet ``k`` of ``q`` the time at which it begins to leave. After a missing packet
-    was resent, continue the requests at the previous position."""
+    """Store in packet ``k`` of ``q`` the time at which it begins to leave. If this packet is a resent one, continue the
+    requests at the previous position."""
     trip = state.round_trip[q]
     state.packet[k].entered = start
     state.packet[k].out = 0

@@ -1,5 +1,5 @@
-"""The event queue: a calendar of buckets, the sorted list of the current bucket's events, a heap
-for events added to it, a heap for distant events, and one for timeouts.
+"""The event queue: a calendar of buckets, the sorted list of the current bucket's events, a heap for events added to
+that bucket, a heap for distant events, and a heap for timeouts.
 
 An event is (time, what). ``what`` is entity, kind and payload in one number, so the order of
 simultaneous events does not depend on the order of insertion. Timeouts are separate: a network with
@@ -14,7 +14,7 @@ from softib.sim.packet.constants import BUCKETS, EVENTS_A_BLOCK, NEVER
 from softib.sim.packet.kernels.engine.prefetching import CROWDED, fetch_first
 
 FEW = 48
-"""Number of events up to which insertion sort is faster."""
+"""Largest number of events for which insertion sort is faster."""
 DIGIT = 8
 
 

@@ -1,4 +1,5 @@
-"""The event loop: take events in order and pass each to its mechanism."""
+"""The event loop: it takes events in order and passes each to its mechanism. Many kernels return a port to check: one
+that may be able to send now."""
 
 import numpy as np
 

@@ -1,10 +1,9 @@
 """Log of packets as rows, for captures (``--pcap``) and timelines (``--trace``).
 
-When off, ``Net.watch_port`` is empty and each hook is one comparison. When on, a packet of a
-watched port or queue pair is logged when it is sent (MADs with all their bytes), when it has fully
-arrived at an end port, and when it is lost. For watched ports, a VL that lacks credits is logged
-too. Each row contains only data of the node that wrote it. The rows of all nodes are later sorted by time and port, not
-by their position in the log.
+Without a log, ``Net.watch_port`` is empty and each hook is one comparison. With a log, a packet of a watched port or
+queue pair is logged when it is sent (MADs with all their bytes), when it has fully arrived at an end port, and when it
+is lost. For watched ports, a VL that lacks credits is logged too. Each row contains only data of the node that wrote
+it. The rows of all nodes are later sorted by time and port, not by their position in the log.
 """
 
 import numpy as np

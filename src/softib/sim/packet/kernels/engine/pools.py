@@ -1,4 +1,4 @@
-"""Packets in memory: allocated from a free list and released."""
+"""Allocation of packets from a free list, and their release."""
 
 from softib.jit import inner, prefetch
 from softib.sim.packet.constants import MARGIN
@@ -6,7 +6,7 @@ from softib.sim.packet.constants import MARGIN
 
 @inner
 def blank_packet(state):
-    """Allocate a row for a packet. Its columns still have the values of the packet that used the row before."""
+    """Allocate a row for a packet. Its columns still contain the values of the row's previous packet."""
     k = state.reg.free_packet
     following = state.packet[k].next
     prefetch(state.packet, following, 0)

@@ -1,8 +1,8 @@
-"""Prefetching of memory for later events: in a large network, each event accesses a dozen rows that are in no cache. A
-row must be fetched before it can name further rows, so there are six steps with some time between them. They fetch: the
-rows that the event names; the rows that its packet or port refers to; the output port, or the queue or message whose
-turn it is; the queue that a packet may have to wait in, or the packet that is sent next; the port through which that
-packet entered; and the port that gets credits for it. The events of a bucket are sorted, so each step works a few
+"""Prefetching of memory for later events: in a large network, each event accesses a dozen rows that no cache contains.
+A row must be fetched before it can name further rows, so there are six steps with some time between them. They fetch:
+the rows that the event names; the rows that its packet or port refers to; the output port, or the queue or message
+whose turn it is; the queue that a packet may have to wait in, or the packet that is sent next; the port through which
+that packet entered; and the port that gets credits for it. The events of a bucket are sorted, so each step works a few
 events ahead in that order (:func:`fetch_due`). If buckets hold few events, the first two steps work on the next two
 buckets (:func:`scout`). Prefetching never changes a result.
 """
@@ -46,7 +46,7 @@ def output_of(net, state, entity, k):
 
 @inner
 def fetch_named(net, state, event):
-    """First step: the rows that the event ``event`` names."""
+    """First step: fetch the rows that the event ``event`` names."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     prefetch(net.port, entity, 0)
     prefetch(state.port, entity, 0)
@@ -62,8 +62,8 @@ def fetch_named(net, state, event):
 
 @inner
 def fetch_of_packet(net, state, event):
-    """Second step: the rows that the event's packet refers to, and the port that sends on its link; for an event of a
-    port, the queue that had the last turn there."""
+    """Second step: fetch the rows that the event's packet refers to, and the port that sends on its link; for an event
+    of a port, the queue that had the last turn there."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         dlid = np.int64(state.packet[payload].dlid)
@@ -98,8 +98,8 @@ def fetch_message(state, q, at):
 
 @inner
 def fetch_output(net, state, event):
-    """Third step: the output port of the event's packet; for an event of a port, the queue or message that it sends
-    from."""
+    """Third step: fetch the output port of the event's packet; for an event of a port, the queue or message that it
+    sends from."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(net, state, entity, payload)
@@ -130,8 +130,8 @@ def next_packet(net, state, entity):
 
 @inner
 def fetch_queue(net, state, event):
-    """Fourth step: the queue in which the event's packet may have to wait; for an event of a port, the packet that it
-    sends next."""
+    """Fourth step: fetch the queue in which the event's packet may have to wait; for an event of a port, the packet
+    that it sends next."""
     entity, kind, payload = event >> 32, event >> 28 & 15, event & 0xFFFFFFF
     if kind == ARRIVE:
         out = output_of(net, state, entity, payload)
@@ -148,7 +148,7 @@ def fetch_queue(net, state, event):
 
 @inner
 def fetch_input(net, state, event):
-    """Fifth step: the port through which the next packet entered."""
+    """Fifth step: fetch the port through which the next packet entered."""
     entity = event >> 32
     if event >> 28 & 15 == LOOK and net.port[entity].kind != END_PORT:
         came_in = state.packet[next_packet(net, state, entity)].came_in
@@ -158,7 +158,7 @@ def fetch_input(net, state, event):
 
 @inner
 def fetch_credits(net, state, event):
-    """Sixth step: the port that gets credits when the next packet has left."""
+    """Sixth step: fetch the port that gets credits when the next packet has left."""
     entity = event >> 32
     if event >> 28 & 15 == LOOK and net.port[entity].kind != END_PORT:
         came_in = state.packet[next_packet(net, state, entity)].came_in
@@ -177,7 +177,7 @@ def next_place(state, at):
 
 @inner
 def scout(net, state):
-    """Fetch for one more event in each of the next two buckets. Their lists must not have changed since
+    """Prefetch the rows of one more event in each of the next two buckets. Their lists must not have changed since
     :func:`~softib.sim.packet.kernels.engine.events.load`."""
     at = state.reg.first_scout
     if at:
@@ -191,8 +191,8 @@ def scout(net, state):
 
 @inner
 def fetch_first(net, state):
-    """Fetch the output ports of a bucket's first events, because no earlier event of the bucket can do it; in a bucket
-    with few events, those of all events."""
+    """Prefetch the output ports of a bucket's first events, for which no earlier event of the bucket could do so. In a
+    bucket with few events, prefetch those of all events."""
     many = state.reg.due_n
     for i in range(many if many < CROWDED else OUTPUT_AHEAD):
         fetch_output(net, state, state.due[i].what)
@@ -200,7 +200,7 @@ def fetch_first(net, state):
 
 @inner
 def fetch_due(net, state):
-    """Fetch for later events of this bucket; each step works a fixed number of events ahead."""
+    """Prefetch for later events of this bucket; each step is a fixed number of events ahead."""
     at = state.reg.due_at
     left = state.reg.due_n - at
     if state.reg.due_n < CROWDED:

@@ -11,13 +11,13 @@ from softib.jit import inner
 
 @inner
 def draw(state, port, now):
-    """Return the number in [0, 1) of ``port`` at ``now``."""
+    """Return the random number in [0, 1) of ``port`` at ``now``."""
     return draw_for(state, port, np.int64(0), now)
 
 
 @inner
 def draw_for(state, port, of, now):
-    """Return the ``of``-th of several numbers in [0, 1) of ``port`` at ``now``."""
+    """Return random number ``of`` in [0, 1) of several that ``port`` has at ``now``."""
     z = state.rng[0] + mixed(
         np.uint64(now) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(port) * np.uint64(0xD1342543DE82EF95)
     )

@@ -82,7 +82,7 @@ def queue_changes(net, state, out, row, octets, now):
     state.queue[row].queue_area += (state.queue[row].egress * (now - state.queue[row].queue_since)) >> 10
     state.queue[row].queue_since = now
     state.queue[row].egress += octets
-    state.queue[net.port[out].port_0 * net.opt.vls].egress += octets  # port 0 has the sum over the whole switch
+    state.queue[net.port[out].port_0 * net.opt.vls].egress += octets  # port 0: sum over the switch
     state.queue[row].peak_egress = max(state.queue[row].peak_egress, state.queue[row].egress)
 
 
@@ -129,7 +129,7 @@ def cross_ethernet(net, state, out, vl, k, start):
     clock_error(net, state, out, out * net.opt.vls + vl, np.int64(state.packet[k].octets))
     state.packet[k].came_in = peer
     state.packet[k].vl = vl
-    if peer == out:  # port 0 of a switch sends into it
+    if peer == out:  # port 0 of a switch sends into the switch
         push(state, start, word(peer, ARRIVE, k))
     elif net.port[out].next_kind == END_PORT:
         push(state, state.packet[k].tail, word(peer, RECEIVE, k))

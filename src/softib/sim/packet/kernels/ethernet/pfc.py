@@ -1,5 +1,5 @@
 """Priority flow control (IEEE 802.1Qbb, 802.1Q clause 36): an ingress port that has used its share
-of the buffer requests the other end of its link to pause a priority. Bytes count towards their ingress port until they
+of the buffer asks the other end of its link to pause a priority. Bytes count towards their ingress port until they
 leave the switch. Above XOFF, the port sends a pause frame with the largest number of quanta (65,535, each of 512 bit
 times). The pause frame waits for the frame that is being sent, crosses the cable, and takes effect after the other
 end's reaction time. Headroom above XOFF holds the bytes that arrive until then. After half of the quanta the pause
@@ -72,7 +72,7 @@ def has_room(net, state, port, vl, octets):
 
 @inner
 def came_in(net, state, port, vl, octets, now):
-    """Count ``octets`` bytes from ``port`` into the buffer."""
+    """Add ``octets`` bytes that entered through ``port`` to the buffer's count."""
     row = port * net.opt.vls + vl
     held = state.queue[row].ingress + octets
     state.queue[row].ingress = held
@@ -84,7 +84,7 @@ def came_in(net, state, port, vl, octets, now):
 
 @inner
 def went_out(net, state, port, vl, octets, now):
-    """Count ``octets`` bytes from ``port`` out of the buffer."""
+    """Subtract ``octets`` bytes that entered through ``port`` from the buffer's count."""
     row = port * net.opt.vls + vl
     state.queue[row].ingress -= octets
     if state.queue[row].xoff_sent and state.queue[row].ingress <= max(
@@ -118,12 +118,12 @@ def not_paused(state, row, octets):
 
 @inner
 def nobody_waits(state, port, row):
-    """Replaces the kernel that waits for credits and does nothing, because the end of a pause has an event."""
+    """Replaces the kernel that waits for credits. It does nothing, because the end of a pause has an event."""
 
 
 @inner
 def nothing_to_take(state, row, now):
-    """Replaces the kernel that takes credits, and does nothing."""
+    """Replaces the kernel that takes credits. It does nothing."""
 
 
 @inner

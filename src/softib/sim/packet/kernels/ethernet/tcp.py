@@ -43,9 +43,8 @@ LEAST_FRAME = 64
 
 @inner
 def tcp_posted(net, state, m, now):
-    """Handle that a program writes message ``m`` to its socket: set the time when its bytes begin to be in the
-    socket's buffer. One core serves a connection, and all connections of a host share its cores.
-    Returns the port to check."""
+    """Handle a program's write of message ``m`` to its socket: set the time from which its bytes are in the socket's
+    buffer. One core serves a connection, and all connections of a host share its cores. Returns the port to check."""
     if state.message[m].opcode == COMPUTE_OP:
         return compute(net, state, m, now)
     q = state.message[m].qp

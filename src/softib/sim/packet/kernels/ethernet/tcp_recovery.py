@@ -1,6 +1,5 @@
 """Losses of TCP (RFC 6675, 8985). ``State.segment`` has a value for each segment, beginning with
-the first that is not acknowledged: the time when it was last sent, or that it is lost, or that it
-was acknowledged selectively.
+the first that is not acknowledged: the time when it was last sent, LOST, or SACKED (acknowledged selectively).
 
 * Segments in the network are those that were sent and are neither lost nor acknowledged selectively (RFC 6675, pipe).
 * A segment that was sent before one that arrived is lost: at once if three arrived or during a
@@ -22,7 +21,7 @@ from softib.sim.packet.constants import TIMER
 from softib.sim.packet.kernels.engine.events import push_timer, word
 
 ONE = 1000
-"""The window counts thousandths of a segment: this is one segment."""
+"""One segment in the unit of the window (thousandths of a segment)."""
 DUPLICATES = 3
 """A segment is lost if this number of segments beyond it have arrived (DupThresh)."""
 LOST, SACKED = 0, -1
@@ -39,7 +38,7 @@ def slot(connection, psn):
 
 @inner
 def in_network(state, q):
-    """Return how many segments are neither acknowledged nor lost."""
+    """Return the number of segments in the network: sent, but neither acknowledged nor lost."""
     return state.qp[q].next_psn - state.rc[q].acked - state.tcp[q].sacked - state.tcp[q].lost
 
 
@@ -92,8 +91,8 @@ def selective(state, q, k, upto, now):
 
 @inner
 def recovered(connection, upto):
-    """Handle that everything below ``upto`` has arrived: end the recovery or the probe that waited for this. If only
-    the probe replaced a lost segment, halve the window, as for any loss (RFC 8985, 7.4)."""
+    """Handle the arrival of everything below ``upto``: end the recovery or the probe that waited for it. If only the
+    probe replaced a lost segment, halve the window, as for any loss (RFC 8985, 7.4)."""
     if connection.recover and upto + 1 >= connection.recover:
         connection.recover = 0
         connection.timed_out = 0

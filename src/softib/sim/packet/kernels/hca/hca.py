@@ -162,7 +162,7 @@ def memory_fs(net, state, q, m, psn):
 def fetched(net, state, port, since, octets, fs):
     """Return two times. The first is when ``octets`` further bytes of a message are fetched at its
     own rate, ``fs`` per byte, if earlier bytes were fetched at ``since``. The second is when the adapter of ``port``
-    has them, since all messages together are fetched at most at the port's rate."""
+    has them, which fetches all its messages together at the port's rate at most."""
     alone = since + (octets * fs + 500) // 1000
     together = max(state.port[port].dma_free, since) + (octets * net.opt.dma_fs + 500) // 1000
     state.port[port].dma_free = together
@@ -255,7 +255,7 @@ def slow_response(net, state, q):
 
 @inner
 def send_response(net, state, port, vl, row, stream, now):
-    """Send a packet of the response to a READ or atomic."""
+    """Send the next packet of a response to a READ or atomic."""
     q = stream >> 1
     m, psn = state.order[state.rc[q].response], state.rc[q].response_psn
     octets = response_octets(state, q)

@@ -7,7 +7,7 @@ from softib.sim.packet.kernels.engine.events import push, word
 from softib.sim.packet.kernels.switch.aggregation import add_up
 
 HEADERS = 26
-"""Octets of LRH 8, BTH 12, ICRC 4 and VCRC 2 (IBA 5.2)."""
+"""Bytes of LRH 8, BTH 12, ICRC 4 and VCRC 2 (IBA 5.2)."""
 RETH, DETH, AETH, ATOMIC_ETH, ATOMIC_ACK_ETH, GRH, IMMDT = 16, 8, 4, 28, 8, 40, 4
 WRITE_OP, SEND_OP, READ_OP, ATOMIC_OP, COMPUTE_OP = 0, 1, 2, 3, 4
 RC, UC, UD = 0, 1, 2
@@ -22,7 +22,7 @@ def payload_of(state, q, m, psn):
 
 @inner
 def request_octets(state, q):
-    """Return the bytes of the next packet of requests of ``q``."""
+    """Return the size in bytes of the next request packet of ``q``."""
     m, psn = state.order[state.qp[q].current_message], state.qp[q].next_psn
     opcode = state.message[m].opcode
     if opcode == READ_OP:

@@ -66,7 +66,7 @@ def note_waiting(net, state, port, now):
 
 @inner
 def blocks_of(octets):
-    """Return the credit blocks of a packet."""
+    """Return the number of credit blocks that a packet of ``octets`` bytes needs."""
     return (octets + BLOCK - 1) // BLOCK
 
 
@@ -121,7 +121,7 @@ def forget_credit(state, row, c):
 
 @inner
 def starve(state, port, row):
-    """Handle that port VL ``row`` of ``port`` lacks credits: schedule a check for when the next ones arrive."""
+    """Handle a lack of credits at port VL ``row`` of ``port``: schedule a check for the arrival of the next credits."""
     state.vl[row].waits |= STARVED
     if state.vl[row].first_blocks:
         arm(state, port, state.vl[row].first_at)
@@ -129,7 +129,7 @@ def starve(state, port, row):
 
 @inner
 def grant(net, state, port, vl, octets, t):
-    """Handle that a packet has left the receive buffer of ``port`` at ``t``: send a flow-control packet to the
+    """Handle the departure of a packet from the receive buffer of ``port`` at ``t``: send a flow-control packet to the
     sender."""
     sender = net.port[port].peer
     if sender < 0:  # the link went down meanwhile: credits restart when it is up
@@ -227,7 +227,7 @@ def put_on_wire(net, state, port, row, k, start):
     """Send packet ``k`` from ``start`` on; return when its last byte has left."""
     octets = state.packet[k].octets
     end = start + wire_ps(net, port, octets + net.opt.gap)
-    if state.port[port].debt:  # flow-control packets not yet sent while the link was idle go first
+    if state.port[port].debt:  # flow-control packets still due from the time when the link was idle go first
         end += max(wire_ps(net, port, state.port[port].debt) - max(start - state.port[port].free_at, 0), 0)
         state.port[port].debt = 0
     state.port[port].free_at = end

@@ -1,4 +1,4 @@
-"""Packets that are lost, each with its counter: bit errors, no route (IBA 16.1.3.5, chapter 18)."""
+"""Losses of packets and their counters: bit errors, no route (IBA 16.1.3.5, chapter 18)."""
 
 import math
 

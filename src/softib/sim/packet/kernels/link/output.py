@@ -70,7 +70,7 @@ def send_control(net, state, port, vl, row, now):
 
 @inner
 def next_octets(net, state, port, vl, row, now):
-    """Return the bytes of the packet that VL ``vl`` of ``port`` would send, 0 for none."""
+    """Return the size in bytes of the packet that VL ``vl`` of ``port`` would send, 0 for none."""
     if net.port[port].kind == END_PORT:
         if state.vl_more[row].control:
             return state.packet[state.vl_more[row].control].octets
@@ -110,7 +110,7 @@ def able_vls(net, state, port, now):
 
 @inner
 def send_of(net, state, port, vl, now):
-    """Send a packet of ``vl``; return its bytes."""
+    """Send a packet of ``vl``; return its size in bytes."""
     row = port * net.opt.vls + vl
     if net.port[port].kind == END_PORT:
         if state.vl_more[row].control:

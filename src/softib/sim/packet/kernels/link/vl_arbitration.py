@@ -10,7 +10,7 @@ from softib.jit import inner
 from softib.sim.packet.constants import BLOCK
 
 TABLE = 32
-"""Entries of a block of VLArbitrationTable, two bytes each."""
+"""Number of entries in a block of VLArbitrationTable; each has two bytes."""
 HIGH_BLOCK, LOW_BLOCK = 2, 0
 
 

@@ -68,9 +68,8 @@ def passes_on(mad):
 
 @inner
 def next_hop(net, mad, came_in):
-    """Return the port through which a directed SMP leaves the node that it entered through
-    ``came_in``; -1: it is at its destination; -2: its path is invalid (IBA 14.2.2). Updates the hop
-    pointer and the return path."""
+    """Update the hop pointer and the return path of a directed SMP that entered a node through ``came_in``. Return the
+    port through which it leaves; -1: it is at its destination; -2: its path is invalid (IBA 14.2.2)."""
     hops, at = np.int64(mad[HOP_COUNT_AT]), np.int64(mad[HOP_POINTER_AT])
     if mad[STATUS_AT] & DIRECTION:
         if at <= 1:

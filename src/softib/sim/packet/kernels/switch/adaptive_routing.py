@@ -22,7 +22,7 @@ NO_CREDIT = 1 << 30
 
 @inner
 def backlog(net, state, port, row, octets, now):
-    """Return the bytes ahead of a packet at ``port``: queued, and on the wire."""
+    """Return the number of bytes ahead of a new packet at ``port``, queued or on the wire."""
     ahead = state.vl[row].queued * BLOCK
     busy = state.port[port].free_at - now
     if busy > 0:

@@ -24,7 +24,7 @@ from softib.sim.packet.kernels.switch.switch import NO_VL, offer, one_less, vl_o
 
 MCAST_TOP_AT = SwitchInfo.mcast_fdb_top.byte
 MOST = 30
-"""Largest number of copies that one event makes: each copy takes a packet and an event from the pools."""
+"""Maximum number of copies that one event makes, because each copy takes a packet and an event from the pools."""
 
 
 @inner

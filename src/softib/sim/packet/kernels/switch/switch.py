@@ -61,8 +61,8 @@ def by_table(net, came_in, dlid):
 def begin_copies(net, state, port, k, now):
     """Handle packet ``k``, for a multicast group, which has entered through ``port``: it holds the buffer, and an event
     at this time makes its copies."""
-    state.packet[k].out = 1  # copies that have not left, plus the packet itself until all copies are made
-    state.packet[k].next = 0  # the next portnum to look at
+    state.packet[k].out = 1  # number of copies that have not left, plus 1 until all copies are made
+    state.packet[k].next = 0  # the next port number to check
     state.packet[k].behind = 0
     state.packet[k].entered = dropped_from_buffer(
         net, state, port, state.packet[k].tail, now

@@ -115,7 +115,7 @@ def receive(net, state, port, k, now):
 
 @inner
 def ramp_of(net, state, k):
-    """Return the time in fs per byte with which packet ``k`` goes to memory if it arrives alone."""
+    """Return the time in fs per byte at which packet ``k`` is written to memory if it arrives alone."""
     q = np.int64(state.packet[k].stream) >> 1
     psn = np.int64(state.packet[k].psn)
     if state.packet[k].kind == READ_RESPONSE:
