@@ -16,6 +16,8 @@ from softib.iba.sa import SaMethod
 from softib.sm.managers.partitions import parse_changes, parse_partitions
 from tests.sm.sa.asking import Asked, hosts
 
+FIRST = (3, 7, 10)
+"""P_Keys of the ``indx0`` partitions. The smallest of a port's is at index 0; the service writes them last and in descending order."""
 DEFAULT = "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
 
 
@@ -25,7 +27,7 @@ def tree() -> object:
 
 def line(pkey: int, guids: dict[int, bool]) -> str:
     members = ", ".join(f"{g:#x}={'full' if full else 'limited'}" for g, full in sorted(guids.items()))
-    return f"p{pkey}={pkey:#x}, ipoib, sl={pkey % 3}{', indx0' * (pkey == 3)} : {members} ;\n"
+    return f"p{pkey}={pkey:#x}, ipoib, sl={pkey % 3}{', indx0' * (pkey in FIRST)} : {members} ;\n"
 
 
 def seen(a: Asked) -> dict[str, object]:
@@ -61,10 +63,20 @@ def test_changes_give_what_the_final_file_gives():
         assert changing.sm.repartition(parse_changes(text, "changes"))
         changing.run()
     assert changing.sm.sweeps == sweeps
-    file = DEFAULT + "".join(line(k, v) for k, v in sorted(now.items()) if v)
+    order = sorted(now, key=lambda k: (k in FIRST, -k if k in FIRST else k))
+    file = DEFAULT + "".join(line(k, now[k]) for k in order if now[k])
     assert seen(changing) == seen(Asked(tree(), partitions=tuple(parse_partitions(file))))
+    f, two = changing.fabric, 0
+    for port in hosts(changing).tolist():
+        its = [k for k in FIRST if int(f.port_guid[port]) in now.get(k, ())]
+        assert not its or int(f.pkeys[int(f.pkey_base[port])]) & 0x7FFF == its[0]
+        two += len(its) > 1
+    assert two, "a port is in two of the partitions that want index 0"
     changing.sweep()
     assert changing.sm.report.sets == 0, "a sweep finds nothing to do"
+    changing.sm.reconfigure(replace(changing.sm.config, partitions=tuple(parse_partitions(file))))
+    changing.run()
+    assert changing.sm.report.sets == 0, "the same file again moves no P_Key"
 
 
 def test_a_file_that_comes_before_a_change_is_programmed_replaces_it():

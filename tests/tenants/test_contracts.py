@@ -116,7 +116,10 @@ def test_slurm_names_hosts(ask, service):
     assert service.state.partitions[9].members.keys() == {service.view.names[f"host-000{i}"][0] for i in (1, 3)}
     assert ask("DELETE", "/ufmRest/resources/pkeys/0x9/hosts/host-0001")[0] == 200
     assert service.state.partitions[9].members.keys() == {service.view.names["host-0003"][0]}
-    assert ask("POST", "/ufmRest/resources/pkeys/hosts", {**body, "hosts_names": "nobody"})[0] == 404
+    unknown = 404, {"error": "host 'nobody' does not exist"}
+    assert ask("POST", "/ufmRest/resources/pkeys/hosts", {**body, "hosts_names": "nobody"}) == unknown
+    assert ask("DELETE", "/ufmRest/resources/pkeys/0x9/hosts/host-0003,nobody") == unknown
+    assert service.state.partitions[9].members, "nothing was removed"
 
 
 def test_imbue_splits_descriptions_of_switch_ports(ask):

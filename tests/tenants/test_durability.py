@@ -364,6 +364,28 @@ def test_a_damaged_database_is_named_with_its_repair(tmp_path, kind):
     service.close()
 
 
+@pytest.mark.parametrize("left", [None, 0, 1, 100, 512, 4096, 8192, 40960])
+@pytest.mark.parametrize("trace", ["admin-password", "tenants-1.db"])
+def test_a_lost_or_truncated_database_is_not_a_new_one(tmp_path, left, trace):
+    """An empty database would end every partition of the subnet."""
+    path = fill(tmp_path)
+    backup = (tmp_path / "tenants-1.db").read_bytes()
+    (tmp_path / "tenants-1.db").unlink()
+    (tmp_path / trace).write_bytes(backup)
+    if left is None:
+        path.unlink()
+    else:
+        assert path.stat().st_size > left
+        os.truncate(path, left)
+    held = None if left is None else path.read_bytes()
+    with pytest.raises(InputError) as raised:
+        TenantService(tmp_path, nowhere, None)
+    assert str(path) in str(raised.value) and "copy a backup" in str(raised.value) and raised.value.exit_code == 2
+    assert (path.read_bytes() if path.exists() else None) == held, "the damaged file stays"
+    path.write_bytes(backup)
+    TenantService(tmp_path, nowhere, None).close()
+
+
 def test_damage_while_it_serves_is_503(tmp_path):
     from softib.web.ufm.gate import Gate
 

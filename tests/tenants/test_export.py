@@ -217,3 +217,20 @@ def test_a_file_that_comes_twice_makes_nothing_twice(ask, service):
     status, answer = tried(content)
     assert status == 409 and blue in answer["error"] and "0x99" in answer["error"]
     assert {p: service.state.partitions[p] for p in first} == first
+
+
+def test_opensm_gets_empty_partitions_with_ipoib(tmp_path):
+    """OpenSM creates their broadcast group; without IPoIB an empty definition has no effect."""
+    from softib.sm.managers.partitions import parse_partitions
+    from softib.sm.options.opensm_partitions import as_opensm_reads_partitions
+    from softib.tenants.managers import FileManager
+    from softib.tenants.model import Partition
+    from softib.tenants.state import State
+
+    state = State.empty()
+    state.partitions |= {k: Partition(k, f"p{k}", ip_over_ib=ip) for k, ip in ((0x5, True), (0x6, False))}
+    file = tmp_path / "partitions.conf"
+    FileManager(file, "true").program(state)
+    text = file.read_text()
+    assert {p.pkey: p.ipoib for p in parse_partitions(text)} == {0x7FFF: True, 0x5: True}
+    assert as_opensm_reads_partitions(text).remarks == []

@@ -19,9 +19,10 @@ from softib.sm.sweep import between_sweeps
 from softib.tenants import changes
 from softib.tenants.changes import Options, Refused
 from softib.tenants.drift import Drift, Drifts
+from softib.tenants.findings import partition_findings
 from softib.tenants.managers import FileManager
 from softib.tenants.mastership import SILENT_LOOKS, MasterWatch
-from softib.tenants.state import State
+from softib.tenants.state import Draft, State
 from softib.tenants.subnet import SubnetView
 from softib.tenants.writer import Request
 from tests.tenants.subnet_lab import add, delete, members, remove, search_now, until
@@ -125,6 +126,17 @@ def test_a_drift_is_present_until_the_table_is_read_without_it(lab, monkeypatch)
     assert 0x8124 not in lab._table(lab.rows[victim])
 
 
+def test_a_drift_ends_when_a_change_programs_the_table(lab, monkeypatch):
+    """Without another comparison: the table was read back with the wanted P_Keys after the change."""
+    victim, programmer = lab.hosts[1], lab.service.programmer
+    present = lambda: [x for x in lab.service.findings() if x.kind == "drift" and x.where == f"{victim:016x}"]
+    programmer.call(lambda: programmer.drifts.enter([Drift(1.0, victim, "its port", (), (0x8125,))], False))
+    assert present()
+    monkeypatch.setattr(programmer._reconciliation, "run", lambda *_: None)
+    assert lab.settled(add(lab, 0x35, members(victim))).state == "programmed"
+    assert not present()
+
+
 def test_a_change_before_the_first_search_does_not_cut_the_manager_off(lab):
     """The manager's port is unknown, so that nobody can refuse a partition that takes the default P_Key from its index 0: the partition is
     programmed without the index, and a finding says so."""
@@ -164,7 +176,7 @@ def test_health_says_when_the_manager_answered_and_what_waits(lab, monkeypatch):
         and health.manager_answered_s <= lab.service.clock()
     )
     assert f"{lab.service.view.manager:016x}" in health.manager_port
-    monkeypatch.setattr("softib.tenants.subnet.live_master", lambda wire: None)  # no answer to Get(SMInfo)
+    monkeypatch.setattr("softib.tenants.subnet.live_manager", lambda wire: None)  # no answer to Get(SMInfo)
     until(lambda: lab.service.programmer.call(look) or lab.service.health().manager_reached is False)
     assert lab.service.health().status == "degraded", "from the first look without an answer"
     until(lambda: lab.service.programmer.call(look) or lab.service.programmer.problem)
@@ -355,7 +367,7 @@ class View:
     """``answers``: the master's next answers; an exception is raised."""
 
     def __init__(self, manager: int, *answers: bool | Exception):
-        self.manager, self.answers = manager, list(answers)
+        self.manager, self.answers, self.passive = manager, list(answers), ""
         self.ports = {g: SimpleNamespace(guid=g, name=f"host-{g:x}[1]") for g in (OURS, OTHER)}
 
     def look_for_master(self) -> bool:
@@ -379,6 +391,53 @@ def test_the_first_unanswered_look_is_told_and_changes_are_still_passed_on():
         assert "host-a[1]" in watch.doubt and "does not answer" in watch.doubt
         assert bool(watch.problem) == (n == SILENT_LOOKS), "it may be busy with a sweep"
     assert watch.look() and not watch.doubt
+
+
+def test_a_standby_without_a_master_is_named_as_one(lab, monkeypatch):
+    """An OpenSM that left the master's state still answers SMInfo."""
+    from softib.live.umad_client.wire import Master
+    from softib.sm.ha.election import SmState
+
+    view = lab.service.view.sibling()
+    view.discover()
+    monkeypatch.setattr("softib.tenants.subnet.live_manager", lambda wire: (Master(1, 2, 3), SmState.STANDBY))
+    watch = watch_of(view)
+    watch.manager.is_master = lambda master: True
+    for _ in range(SILENT_LOOKS):
+        watch.look()
+        assert "answers, but is STANDBY; no manager is master" in watch.doubt and not watch.reached
+    assert watch.problem.startswith("the subnet manager at ") and "does not answer" not in watch.problem
+    monkeypatch.undo()
+    assert watch.look() and not watch.doubt and not view.passive
+    view.close()
+
+
+def test_opensm_needs_a_free_entry_in_a_full_block_of_the_switch_port(lab, tmp_path):
+    """osm_pkey_mgr.c 3.3.23: it disables the check of the port if the P_Keys fill the last block, and if they exceed the table (ERR 0507)."""
+    manager = FileManager(tmp_path / "partitions.conf", "true")
+    assert [manager.leaf_room(n) for n in (32, 40, 63, 64, 128)] == [31, 40, 63, 63, 127]
+    view = SubnetView(lab.service._open_wire, manager.leaf_room)
+    view.discover()
+    behind = [g for g in lab.hosts if view.ports[g].leaf >= 0]
+    assert behind and all(view.room(g) == lab.service.view.room(g) - 1 for g in behind)
+    room = view.room(behind[0])
+    keys = {k: members(behind[0]) for k in range(1, room + 1)}
+    draft = Draft(State.empty())
+    for pkey in range(1, room):
+        changes.add_members(draft, pkey, keys[pkey], Options(), view.room)
+    state = State.empty()
+    state.take(draft)
+    with pytest.raises(Refused, match=f"has room for {room}; remove it"):
+        changes.add_members(Draft(state), room, keys[room], Options(), view.room)
+    view.unchecked = frozenset({behind[0]})
+    texts = [f.text for f in partition_findings(state, view) if "do not check" in f.text]
+    assert len(texts) == 1 and "part_enforce both" in texts[0], "an entry is left"
+    draft = Draft(state)
+    changes.add_members(draft, room, keys[room], Options(), lambda guid: 0)  # as adopted from the tables
+    state.take(draft)
+    texts = [f.text for f in partition_findings(state, view) if "do not check" in f.text]
+    assert len(texts) == 1 and "fill the tables" in texts[0] and "part_enforce" not in texts[0]
+    view.close()
 
 
 def test_a_lost_wire_reaches_no_master():

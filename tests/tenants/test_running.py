@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import time
 
@@ -43,6 +44,15 @@ def served(fabric):
         yield one
     finally:
         one.stop()
+
+
+def test_a_failed_start_leaves_no_folder_with_a_password(fabric):
+    folder = fabric.folder / "not-started"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        words = fabric.arguments("serve", "f", "--tenants", str(folder), "--port", port)
+        done = subprocess.run(words, env=fabric.env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and f"127.0.0.1:{port}" in done.stderr and not folder.exists()
 
 
 @pytest.fixture(scope="module")

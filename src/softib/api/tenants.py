@@ -33,7 +33,7 @@ COLLECT_EVERY = 5_000
 """Number of new objects between two garbage collections. A collection stops all threads, for longer the more objects
 are new; :data:`softib.cli.main.GC_EVERY`, for commands that end soon, makes requests wait for 20 ms.
 """
-ADMIN, PASSWORD_FILE = "admin", "admin-password"
+ADMIN = "admin"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def serve_tenants(
     programmed, or if another process serves the same folder, subnet or manager's file.
     """
     from softib.web.access import is_loopback
-    from softib.web.server import DEFAULT_PORT
+    from softib.web.server import DEFAULT_PORT, listen
     from softib.web.server import serve as run
     from softib.web.tls import self_signed, tls_of
 
@@ -90,7 +90,9 @@ def serve_tenants(
     if tenants.client_ca is not None and tls is None and is_loopback(host):
         raise InputError("client_ca needs TLS; add certificate")
     served = prepared(source, token, every, jobs, history, notice, mkey=tenants.mkey)
+    number = DEFAULT_PORT if port is None else port
     with ExitStack() as held:
+        listener = held.enter_context(listen(host, number))  # first, so that a failed start creates no account
         service = _service(source, tenants, notice, held)
         gc.set_threshold(COLLECT_EVERY)
         gc.freeze()  # collections skip the modules and the stored partitions, which would take 0.1 s each time
@@ -98,9 +100,15 @@ def serve_tenants(
 
         if tls is None and not is_loopback(host):
             tls = self_signed(service.folder, host, tenants.client_ca)
-        number = DEFAULT_PORT if port is None else port
         run(
-            served, host, number, token, ready or (lambda address: None), lambda app: gate_of(app, served, service), tls
+            served,
+            host,
+            number,
+            token,
+            ready or (lambda address: None),
+            lambda app: gate_of(app, served, service),
+            tls,
+            listener,
         )
 
 
@@ -112,6 +120,7 @@ def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStac
     from softib.tenants.intruders import IntruderWatch
     from softib.tenants.managers import FileManager
     from softib.tenants.service import TenantService
+    from softib.tenants.store import ADMIN_FILE
 
     if not is_live(source):
         raise InputError(f"{source}: tenants need a running fabric or umad:DEVICE; start a fabric with 'softib up'")
@@ -125,10 +134,10 @@ def _service(source: str, tenants: TenantOptions, notice: Notice, held: ExitStac
     held.callback(service.close)
     if not service.accounts.all():
         password = secrets.token_hex(16)  # hexadecimal, so that it never begins with "-" like an option
-        write_text(path / PASSWORD_FILE, password + "\n")  # only the owner can read the folder
-        (path / PASSWORD_FILE).chmod(0o600)
+        write_text(path / ADMIN_FILE, password + "\n")  # only the owner can read the folder
+        (path / ADMIN_FILE).chmod(0o600)
         service.accounts.put(Account(ADMIN, "admin"), password)
-        notice(f"the password of {ADMIN} is in {path / PASSWORD_FILE}")
+        notice(f"the password of {ADMIN} is in {path / ADMIN_FILE}")
     return service
 
 

@@ -74,7 +74,7 @@ class Options:
 
 
 Room = Callable[[int], int]
-"""GUID → number of entries of the port's P_Key table, 0 if unknown."""
+"""GUID → number of P_Keys for which the port's tables have room, 0 if unknown."""
 Occupied = Callable[[int, Collection[int]], str]
 """(P_Key without a partition, GUIDs of the members of the partition that will get it) → a port that may still have the
 P_Key and is not one of these members; "" if there is no such port.
@@ -346,7 +346,7 @@ def _check(draft: Draft, partition: Partition, members: Mapping[int, Member], ro
         if len(pkeys) > min(MOST_PKEYS, entries):
             raise Refused(
                 f"port {guid_text(guid)} would be in {len(pkeys)} partitions, and its P_Key table or that of the "
-                f"switch port in front of it has {min(MOST_PKEYS, entries)} entries; remove it from others first"
+                f"switch port in front of it has room for {min(MOST_PKEYS, entries)}; remove it from others first"
             )
 
 

@@ -79,6 +79,8 @@ class Drifts:
 
     def end(self, read: Set[int], present: Set[Difference]) -> None:
         """End the differences of ports that were ``read``, except those that are ``present``."""
+        if all(d.ended_s is not None or d.guid not in read for d in self.kept):
+            return
         now_s = self.clock()
         ends = lambda d: d.ended_s is None and d.guid in read and d.difference not in present
         self.kept = [replace(d, ended_s=now_s) if ends(d) else d for d in self.kept]

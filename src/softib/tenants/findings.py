@@ -171,18 +171,24 @@ def _assigned(state: State, view: SubnetView) -> list[Finding]:
 
 
 def _unchecked(state: State, view: SubnetView) -> list[Finding]:
-    """Return a finding about members whose switch port does not check P_Keys, so that root on their hosts can enter any
+    """Return findings about members whose switch port does not check P_Keys, so that root on their hosts can enter any
     partition.
     """
     guids = sorted(guid for guid in view.unchecked if state.memberships(guid) - {DEFAULT_BASE})
     if not guids:
         return []
-    text = (
-        f"switches do not check the P_Keys of {counted(len(guids), 'member')} of partitions, such as "
-        f"{view.ports[guids[0]].name if guids[0] in view.ports else guid_text(guids[0])}; set part_enforce both in the "
-        f"manager's options"
-    )
-    return [Finding("isolation", guid_text(guids[0]), text)]
+    full = [g for g in guids if 0 < view.room(g) < len(state.memberships(g) | {DEFAULT_BASE})]
+    out = []
+    for some, advice in (
+        ([g for g in guids if g not in full], "set part_enforce both in the manager's options"),
+        (full, "their P_Keys fill the tables of these switch ports, so OpenSM disables the check; remove a partition"),
+    ):
+        if some:
+            name = view.ports[some[0]].name if some[0] in view.ports else guid_text(some[0])
+            members = counted(len(some), "member")
+            text = f"switches do not check the P_Keys of {members} of partitions, such as {name}; {advice}"
+            out.append(Finding("isolation", guid_text(some[0]), text))
+    return out
 
 
 def _index0(state: State, view: SubnetView) -> list[Finding]:

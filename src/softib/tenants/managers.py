@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from softib.errors import InputError, PeerError, os_reason
 from softib.foreign_text import shown
+from softib.iba.constants import PKEY_BLOCK
 from softib.input_files import read_text
 from softib.live.control import ask
 from softib.live.instances import Instance
@@ -62,6 +63,10 @@ class Manager(Protocol):
     def is_master(self, master: int) -> bool:
         """Return whether this manager, and no other, programs the subnet. ``master``: PortGUID of
         the master according to the ports of the subnet, 0 if it is not on a host."""
+
+    def leaf_room(self, entries: int) -> int:
+        """Return the number of P_Keys that the manager can program into the table of a switch port with this number of
+        entries, and still enable its check."""
 
     def keep(self, state: State) -> None:
         """Write the manager's file if it lacks changes."""
@@ -120,6 +125,10 @@ class InternalManager:
     def is_master(self, master: int) -> bool:
         """Return whether the manager reports that it is the master."""
         return status_of(self.instance).sm.state not in PASSIVE
+
+    def leaf_room(self, entries: int) -> int:
+        """Return all entries."""
+        return entries
 
     def tree(self, hosts: list[str]) -> dict[str, Any]:
         """Return an aggregation tree for a job on ``hosts``. Raises :class:`~softib.errors.InputError` if no tree is
@@ -188,6 +197,12 @@ class FileManager:
         if not self.managers:
             self.managers = frozenset({master})
         return master in self.managers
+
+    def leaf_room(self, entries: int) -> int:
+        """Return all entries, or one fewer if they are whole blocks: OpenSM 3.3.23 disables the check of a switch port
+        when the P_Keys of its host fill the last block of the table (``osm_pkey_mgr.c``, pkey_mgr_update_peer_port).
+        """
+        return entries - (entries % PKEY_BLOCK == 0)
 
     def stated(self) -> list[Partition]:
         """Return the partitions in the file, and copy the file (suffix :data:`BEFORE`). Definitions that the service

@@ -24,8 +24,8 @@ restarting or busy with a sweep.
 
 class MasterWatch:
     """Checks which manager is the master. ``problem``: a message with advice if another manager is the master, or the
-    master does not answer; empty while the service's manager is the master. ``reached``: whether the master confirmed
-    at the last check that it is the master (None: no check yet). Only one thread may use it.
+    master does not answer or is a standby; empty while the service's manager is the master. ``reached``: whether the
+    master confirmed at the last check that it is the master (None: no check yet). Only one thread may use it.
     """
 
     def __init__(self, view: SubnetView, manager: Manager):
@@ -93,7 +93,7 @@ class MasterWatch:
         where, title = self._name(master), self.manager.title
         if not self.reached:
             return (
-                f"the ports name the manager at {where} as the master, which does not answer; changes are durable, "
+                f"the ports name the manager at {where} as the master, which {self._reply()}; changes are durable, "
                 f"and are programmed when the master is {title}: start it if it does not run"
             )
         if master == self._master and self._master:
@@ -113,12 +113,19 @@ class MasterWatch:
     def _silence(self) -> str:
         if self._silent < SILENT_LOOKS:
             return ""
+        until = "it is the master" if self.view.passive else "it answers"
         return (
-            f"{self._unanswered()}; changes are durable, and are programmed when it answers: "
+            f"{self._unanswered()}; changes are durable, and are programmed when {until}: "
             f"start {self.manager.title} again"
         )
+
+    def _reply(self) -> str:
+        """Return what the manager that the ports name did at the last check."""
+        passive = self.view.passive
+        return f"answers, but is {passive}; no manager is master" if passive else "does not answer"
 
     def _unanswered(self) -> str:
         port = self.view.ports.get(self.view.manager)
         where = f"at {port.name} ({guid_text(port.guid)})" if port is not None else "that the ports name"
-        return f"the master subnet manager {where} does not answer"
+        title = "the subnet manager" if self.view.passive else "the master subnet manager"
+        return f"{title} {where} {self._reply()}"

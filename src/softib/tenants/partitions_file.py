@@ -40,10 +40,12 @@ HEAD = "# Written by softib; changes made here are lost. Partitions are changed 
 
 
 def to_conf(partitions: Iterable[Partition], whole: bool = True, manager: int = 0) -> str:
-    """Return the text of the file; the default partition comes first. A ``whole`` file omits empty partitions, which
-    have no effect. ``manager``: see :func:`line_of`.
+    """Return the text of the file; the default partition comes first. A ``whole`` file omits empty partitions without
+    IPoIB, which have no effect; with IPoIB, OpenSM creates their broadcast group. ``manager``: see :func:`line_of`.
     """
-    return conf_of({p.pkey: line_of(p, manager) for p in partitions if p.members or p.everyone or not whole})
+    return conf_of(
+        {p.pkey: line_of(p, manager) for p in partitions if p.members or p.everyone or p.ip_over_ib or not whole}
+    )
 
 
 def conf_of(lines: Mapping[int, str]) -> str:

@@ -259,6 +259,7 @@ class Programmer:
                 differs = table.differs(state.wanted(guid, self.view.manager))
                 if any(differs):
                     wrong[guid] = differs
+            self.drifts.end(held.keys() - wrong.keys(), set())
             if not wrong or time.monotonic() > until or self.open.newer(wrong.keys()):
                 return wrong
             wanted_of = set(wrong)

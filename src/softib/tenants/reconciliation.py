@@ -68,7 +68,6 @@ class Reconciliation:
             self._program()
             wrong = self._verify({d.guid for d in drifts})
             self.hooks.drifts.enter([d for d in moved if d.guid in wrong], self.master.rival)
-            self.hooks.drifts.end({d.guid for d in drifts} & self.view.tables.keys() - wrong.keys(), set())
         self.view.managers = {self.view.manager}
 
     def _first_file(self) -> None:

@@ -91,7 +91,7 @@ class TenantService:
         self.store = Store(folder)
         self.state = self.store.state()
         self.accounts = Accounts(self.store)
-        self.view = SubnetView(open_wire)
+        self.view = SubnetView(open_wire) if manager is None else SubnetView(open_wire, manager.leaf_room)
         self.intrusions = Intrusions(self.store, self._guid_of_lid, self._name_of_lid)
         self._isolating, self._trying = threading.Lock(), threading.Lock()
         self._tried, self._tried_result = -TRY_S, ""

@@ -26,9 +26,11 @@ from softib.tenants.exclusive import lock
 from softib.tenants.model import Member, Tenant, guid_text, parse_guid, parse_pkey
 from softib.tenants.state import Rows, State, isolated_of, partition_of
 
-__all__ = ["FILE", "Revision", "Store", "Unavailable", "waits_for"]
+__all__ = ["ADMIN_FILE", "FILE", "Revision", "Store", "Unavailable", "waits_for"]
 
-FILE = "tenants.db"
+FILE, ADMIN_FILE = "tenants.db", "admin-password"
+HEADER_OCTETS = 100
+"""Size of the header of an SQLite database (file format, 1.3). SQLite takes some shorter files as empty databases."""
 VERSION = "SELECT version_num FROM alembic_version"
 SAME_STATE = {"first", "request_owners", "intrusions", "isolated_ports", "tenant_ports", "findings"}
 """Versions of the schema whose tables of tenants and partitions this version can read, so that backups with these
@@ -90,9 +92,9 @@ class Store:
         except OSError as error:
             raise InputError(f"{folder}: cannot keep tenants there: {os_reason(error)}") from None
         try:
-            _migrate(
-                self.path
-            )  # before the first connection is opened, because its first statements would still use the old schema
+            self._refuse_lost()
+            # before the first connection is opened, because its first statements would still use the old schema
+            _migrate(self.path)
             self.db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
             self.db.create_function("without_waiting", 1, lambda text: _WAITED.sub("", text), deterministic=True)
             os.chmod(self.path, 0o600)
@@ -110,6 +112,19 @@ class Store:
         except (sqlite3.Error, OSError, Unavailable) as error:
             self._lock.close()
             raise InputError(f"{self.path}: cannot be used as the tenants' database: {_advised(error)}") from None
+
+    def _refuse_lost(self) -> None:
+        """Raise :class:`InputError` if the file is missing or empty although the folder has been in use, because SQLite
+        would create an empty database, and the service would then end all partitions of the subnet.
+        """
+        exists = self.path.exists()
+        traces = (self.folder / ADMIN_FILE, *sorted(self.folder.glob("tenants-*.db")))
+        trace = next((one.name for one in traces if one.exists()), None)
+        if trace is not None and not (exists and self.path.stat().st_size >= HEADER_OCTETS):
+            what = "has no content" if exists else "is missing"
+            raise InputError(
+                f"{self.path} {what}, but the folder has been in use ({trace}); {REPAIR}, or use a new folder"
+            )
 
     def close(self) -> None:
         """Close the database, so that another process may open it."""

@@ -11,13 +11,14 @@ import numpy as np
 
 from softib.errors import PeerError
 from softib.iba.constants import PKEY_BLOCK, NodeType, SmpAttr
-from softib.iba.smp import PortInfo
+from softib.iba.smp import PortInfo, SwitchInfo
 from softib.iba.vendor.vports import VPortInfo
 from softib.live.subnet_reader import SubnetReader
-from softib.live.umad_client.wire import NO_ANSWER, live_master, smp_get, transact
+from softib.live.umad_client.wire import NO_ANSWER, live_manager, smp_get, transact
 from softib.live.vport_reading import read_vports, vport_pkey_tables
 from softib.monitor.opening import Opened
 from softib.sm.config import SmConfig
+from softib.sm.ha.election import SmState
 from softib.sm.sa.inventory import pkey_blocks
 from softib.tenants.model import DEFAULT_BASE, FULL_BIT, Member, Partition
 
@@ -28,8 +29,8 @@ __all__ = ["Held", "Port", "SubnetView", "partitions_of"]
 class Port:
     """An end port that answered discovery: a host port, a port of a ``router``, or port 0 of a ``switch``. Port 0 has
     its own P_Key table (IBA 14.2.5.3, PartitionCap). ``row``: its row in the reader's database. ``leaf``: the row of
-    the switch port in front of it if that port enforces partitions, else -1. ``entries``: number of entries in the
-    smaller of the two ports' P_Key tables. ``lid``, ``mtu`` (code): from its PortInfo. ``vport``: row of a virtual port
+    the switch port in front of it if that port enforces partitions, else -1. ``entries``: number of P_Keys for which
+    both ports' P_Key tables have room. ``lid``, ``mtu`` (code): from its PortInfo. ``vport``: row of a virtual port
     on it, -1 for the port itself. ``shared``: the port has virtual ports, whose P_Keys are also in the switch port's
     table."""
 
@@ -69,11 +70,12 @@ class Held:
 
 
 class SubnetView:
-    """``open_wire`` opens the connection to the subnet, and opens it again after each failure. ``ports`` and ``tables``
-    are replaced as a whole, so other threads may read them."""
+    """``open_wire`` opens the connection to the subnet, and opens it again after each failure. ``leaf_room``: the
+    number of P_Keys that the manager can program into a switch port's table with this number of entries. ``ports`` and
+    ``tables`` are replaced as a whole, so other threads may read them."""
 
-    def __init__(self, open_wire: Callable[[], Opened]):
-        self._open = open_wire
+    def __init__(self, open_wire: Callable[[], Opened], leaf_room: Callable[[int], int] = lambda entries: entries):
+        self._open, self._leaf_room = open_wire, leaf_room
         self._opened: Opened | None = None
         self._reader: SubnetReader | None = None
         self.ports: dict[int, Port] = {}
@@ -87,6 +89,8 @@ class SubnetView:
         """P_Key → the ports with this key in ``last``."""
         self.manager = 0
         """PortGUID of the master subnet manager; 0: not on a host."""
+        self.passive = ""
+        """State of that manager (IBA 14.4.1) if it answered the last check and is not the master, otherwise ""."""
         self.managers: set[int] = set()
         """PortGUIDs of the masters since the last comparison of tables with the database."""
         self.here = 0
@@ -103,8 +107,8 @@ class SubnetView:
         return self._reader is not None
 
     def room(self, guid: int) -> int:
-        """Return the number of entries of the smallest table for ``guid``; 0 if the port was never discovered. Any
-        thread may call this.
+        """Return the number of P_Keys for which all tables of ``guid`` have room; 0 if the port was never discovered.
+        Any thread may call this.
         """
         port = self.ports.get(guid)
         return 0 if port is None else port.entries
@@ -142,13 +146,16 @@ class SubnetView:
     def look_for_master(self) -> bool:
         """Read from this host's port which port is that of the master subnet manager. Return whether that manager
         confirms that it is the master."""
+        self.passive = ""
         if self._opened is None:
             return False
         try:
             info = transact(self._opened.wire, smp_get(SmpAttr.PORT_INFO))
             if info is not None:
                 self._master_of(info)
-            return live_master(self._opened.wire) is not None
+            answer = live_manager(self._opened.wire)
+            self.passive = answer[1].name if answer is not None and answer[1] != SmState.MASTER else ""
+            return answer is not None and not self.passive
         except PeerError:
             self.close()
             raise
@@ -166,6 +173,7 @@ class SubnetView:
         blocks = pkey_blocks(db, rows)
         behind = np.where(peer >= 0, peer, 0)
         enforced = np.where((peer >= 0) & db.is_switch[db.port_node[behind]], pkey_blocks(db, behind), 0)
+        caps = SwitchInfo.partition_enforcement_cap.get(db.switch_info[db.port_node[behind]])
         info = db.port_info[rows]
         lids, port0 = PortInfo.lid.get(info), switch & (db.port_num[rows] == 0)
         # OpenSM does not set NeighborMTU of port 0.
@@ -174,7 +182,8 @@ class SubnetView:
         physical: dict[int, Port] = {}
         for i, row in enumerate(rows.tolist()):
             leaf = int(peer[i]) if enforced[i] else -1
-            entries = min(int(blocks[i]), int(enforced[i]) or 1 << 16) * PKEY_BLOCK
+            entries = int(blocks[i]) * PKEY_BLOCK
+            entries = min(entries, self._leaf_room(int(caps[i]))) if enforced[i] else entries
             guid = int(db.port_guid[row])
             physical[guid] = port = Port(
                 guid=guid,
@@ -253,7 +262,7 @@ class SubnetView:
 
     def sibling(self) -> SubnetView:
         """Return another view of the same subnet, with a separate connection."""
-        return SubnetView(self._open)
+        return SubnetView(self._open, self._leaf_room)
 
     def take(self, other: SubnetView, whole: bool, newer: set[int]) -> None:
         """Take over the connection and the ports of ``other``. If it read the ``whole`` subnet, also take over its

@@ -16,7 +16,7 @@ from softib.web.access import Access, is_loopback, new_token
 from softib.web.served import Served
 from softib.web.tls import Tls
 
-__all__ = ["DEFAULT_PORT", "serve"]
+__all__ = ["DEFAULT_PORT", "listen", "serve"]
 
 DEFAULT_PORT = 8470
 CLOSING_S = 2.0
@@ -35,18 +35,20 @@ def serve(
     ready: Callable[[str], None],
     wrapped: Callable[[Any], Any] = lambda app: app,
     tls: Tls | None = None,
+    listener: socket.socket | None = None,
 ) -> None:
-    """Serve until Ctrl-C. ``port``: 0 selects a free port. ``ready`` is called with the address to open, which includes
-    the token if one was generated. ``wrapped`` puts other applications around this one. Except on loopback a token is
-    always required; if none is given, one is generated. Raises :class:`InputError` if a library is missing, the address
-    does not belong to this machine, or the port is taken.
+    """Serve until Ctrl-C. ``port``: 0 selects a free port. ``listener``: the result of :func:`listen` for this address.
+    ``ready`` is called with the address to open, which includes the token if one was generated. ``wrapped`` puts other
+    applications around this one. Except on loopback a token is always required; if none is given, one is generated.
+    Raises :class:`InputError` if a library is missing, the address does not belong to this machine, or the port is
+    taken.
     """
     uvicorn_server = _library()
     from softib.web.app import app_of
 
     local = is_loopback(host)
     secret = token if token is not None or local else new_token()
-    listener = _listener(host, port)
+    listener = listener or listen(host, port)
     names = frozenset({"localhost", "127.0.0.1", "::1", host}) if local else frozenset()
     server = uvicorn_server(wrapped(Access(app_of(served), secret, names)), tls)
     try:
@@ -111,7 +113,11 @@ def _library() -> Callable[[Any, Tls | None], Any]:
     return server
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on this address, before anything is created for the server. Raises
+    :class:`InputError` like :func:`serve`.
+    """
+    _library()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -56,6 +56,17 @@ def test_what_devices_hold(net):
     assert net.sm.report.sets == 0 and (f.pkeys == before).all(), "a second sweep has nothing to do"
 
 
+@pytest.mark.parametrize("pkeys", [(0x10, 0x6), (0x6, 0x10)])
+def test_the_last_of_two_partitions_is_at_index_0(pkeys):
+    """Stock OpenSM 3.3.23 with the same two files on a softib fabric: the last line has index 0."""
+    fabric = generate("fat-tree", radix=4, levels=2)
+    guid = int(fabric.port_guid[np.flatnonzero(fabric.linked & ~fabric.is_switch[fabric.port_node])[1]])
+    lines = "".join(f"p{k}={k:#x}, indx0 : {guid:#x}=full ;\n" for k in pkeys)
+    a = Asked(fabric, partitions=tuple(parse_partitions("Default=0x7fff : ALL=limited, SELF=full ;\n" + lines)))
+    held = table(a, int(np.flatnonzero(a.fabric.port_guid == guid)[0]))
+    assert held[0] == pkeys[1] | 0x8000 and sorted(held) == sorted([0x7FFF, *(k | 0x8000 for k in pkeys)])
+
+
 def test_paths_go_where_a_partition_is_shared(net):
     me, a, b, c, d, x, *_ = hosts(net).tolist()
     P, M = sa.PathRecord, SaMethod.GET

@@ -100,7 +100,8 @@ ENFORCEMENT_OFF = code(
     Severity.ERROR,
     "switches do not check P_Keys of packets from hosts: a host that changes its own table can join any partition",
     "set part_enforce both (or in), and no_partition_enforcement FALSE; softib's manager needs a partitions.conf or "
-    "softib serve --tenants, too",
+    "softib serve --tenants, too; if the switch port's table is full, OpenSM disables the check: remove the host from "
+    "partitions",
 )
 ENFORCEMENT_WIDER = code(
     "enforcement-wider",

@@ -25,6 +25,7 @@ __all__ = [
     "Master",
     "Pacing",
     "keyed",
+    "live_manager",
     "live_master",
     "smp_get",
     "smp_set",
@@ -185,8 +186,8 @@ def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
     return None
 
 
-def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
-    """Return the master of the port's subnet if it answers SMInfo as a master (IBA 14.4.1)."""
+def live_manager(wire: MadWire, mkey: int = 0) -> tuple[Master, SmState] | None:
+    """Return the manager that the port names as the master, with its state (IBA 14.4.1), if it answers SMInfo."""
     info = transact(wire, smp_get(SmpAttr.PORT_INFO, mkey=mkey))
     if info is None or int(PortInfo.port_state.get(info)) != PortState.ACTIVE:
         return None
@@ -195,6 +196,13 @@ def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
     if not lid or (here and not int(PortInfo.cap_mask.get(info)) & CapMask.IS_SM):
         return None  # no manager runs on this port now, so a query would only time out
     reply = transact(wire, smp_get(SmpAttr.SM_INFO, dlid=lid, mkey=mkey))
-    if reply is None or int(SMInfo.sm_state.get(reply)) != SmState.MASTER:
+    state = None if reply is None else int(SMInfo.sm_state.get(reply))
+    if reply is None or state not in set(SmState):
         return None
-    return Master(lid, int(SMInfo.guid.get(reply)), int(SMInfo.priority.get(reply)))
+    return Master(lid, int(SMInfo.guid.get(reply)), int(SMInfo.priority.get(reply))), SmState(state)
+
+
+def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
+    """Return the master of the port's subnet if it answers SMInfo as a master."""
+    answer = live_manager(wire, mkey)
+    return answer[0] if answer is not None and answer[1] == SmState.MASTER else None

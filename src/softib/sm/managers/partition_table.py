@@ -23,7 +23,7 @@ __all__ = ["PartitionTable", "change_members", "queue_changed"]
 
 class PartitionTable(Sequence[Partition]):
     """The partitions of a configuration: the default partition first; after a change, the others
-    are sorted by P_Key."""
+    are in the order of the service's file (see :func:`_order`)."""
 
     def __init__(self, partitions: Iterable[Partition]):
         self.of_pkey = {p.pkey: p for p in partitions}
@@ -84,8 +84,12 @@ class PartitionTable(Sequence[Partition]):
         return tuple(self)[at]
 
 
-def _order(partition: Partition) -> tuple[bool, int]:
-    return partition.pkey != DEFAULT_BASE, partition.pkey
+def _order(partition: Partition) -> tuple[bool, bool, int]:
+    """Return a sort key: the default partition, then by P_Key, then ``indx0`` partitions in descending order of
+    P_Keys, because the last of them is at index 0. The service writes its file in this order, so a sweep after a
+    reload of the file moves no P_Key."""
+    pkey, index0 = partition.pkey, partition.index0
+    return pkey != DEFAULT_BASE, index0, -pkey if index0 else pkey
 
 
 def change_members(members: Members, subnet: Subnet, changed: list[Partition], allow_both: bool) -> np.ndarray:

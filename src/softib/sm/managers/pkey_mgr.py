@@ -1,8 +1,8 @@
 """Partitions: their members, the P_Key table that every port should have, and the switch ports that
 enforce partitions (IBA 10.9, 14.2.5.7).
 
-A P_Key keeps its index in the table of an end port; the default partition, or an ``indx0``
-partition, is at index 0. A switch port towards a CA has the CA's P_Keys. It checks them in both
+A P_Key keeps its index in the table of an end port; the default partition, or the last ``indx0``
+partition of the port, is at index 0. A switch port towards a CA has the CA's P_Keys. It checks them in both
 directions, in one, or in none (``part_enforce``), as far as the switch supports this.
 """
 
@@ -16,7 +16,7 @@ from softib.mad.smp_requests import RequestQueue
 from softib.plural import counted
 from softib.sm.config import SmConfig
 from softib.sm.database import Database
-from softib.sm.managers.partitions import FULL, LIMITED, Members, Partition
+from softib.sm.managers.partitions import DEFAULT_BASE, FULL, LIMITED, Members, Partition
 from softib.sm.sa.inventory import pkey_blocks
 from softib.sm.sa.subnet import Subnet
 
@@ -67,7 +67,8 @@ def states(
 
 def members_of(subnet: Subnet, partitions: list[Partition], allow_both: bool = False) -> Members:
     """Return the memberships of the subnet's end ports. The default partition is preferred, then
-    the order of the file."""
+    the smaller P_Key: the order of the file decides only index 0."""
+    partitions = sorted(partitions, key=lambda p: (p.pkey != DEFAULT_BASE, p.pkey))
     pkeys = np.array([p.pkey for p in partitions], np.uint16)
     sl = np.array([p.sl for p in partitions], np.uint8)
     return Members(pkeys, states(subnet.db, subnet.end_port, partitions, allow_both, subnet.end_guid), sl)
@@ -196,13 +197,14 @@ class PkeyManager:
 
 def arranged(partitions: list[Partition], held: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, int]:
     """Return the table of one port (uint16[entries]), and the number of P_Keys for which it has no
-    space. Existing keys keep their index; new keys use the first free entries."""
+    space. Existing keys keep their index; new keys use the first free entries. As in OpenSM 3.3.23,
+    the last ``indx0`` partition in the order of ``partitions`` is at index 0."""
     entries, rows = list[int](), np.flatnonzero(state).tolist()
     for row in rows:
         base, bits = partitions[row].pkey, int(state[row])
         entries += [base | FULL_BIT] if bits & FULL else []
         entries += [base] if bits & LIMITED else []
-    first = next((partitions[row].pkey for row in rows if partitions[row].index0), 0x7FFF)
+    first = next((partitions[row].pkey for row in reversed(rows) if partitions[row].index0), 0x7FFF)
     entries.sort(key=lambda k: (k & 0x7FFF) != first)
     left_out = max(0, len(entries) - len(held))
     entries = entries[: len(held)]

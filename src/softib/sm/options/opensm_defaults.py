@@ -145,7 +145,7 @@ LEFT_OUT: dict[str, str] = {
     "guid": _DEVICE,
     "lmc_esp0": "a switch has one LID",
     "sm_sl": "subnet management uses SL 0",
-    "no_partition_enforcement": "OpenSM calls it obsolete; part_enforce off has the same effect",
+    "no_partition_enforcement": "obsolete; acts as part_enforce off",
     "keep_pkey_indexes": "an existing key always keeps its index",
     "sm_assigned_guid": "ports keep their own EUI-64",
     "force_heavy_sweep": "softib sm sweep reads everything",

@@ -53,7 +53,7 @@ def id_of(request: Request) -> str | None:
     """Return the ID that the client gave to the request."""
     request_id = request.headers.get("x-request-id")
     if request_id is not None and len(request_id) > MOST_OF_ID:
-        raise InputError(f"x-request-id: has more than {MOST_OF_ID} characters")
+        raise InputError(f"X-Request-Id: has more than {MOST_OF_ID} characters; use a shorter one")
     return request_id
 
 

@@ -32,7 +32,11 @@ TYPES = {"str", "int", "float", "bool"}
 
 
 def _name(loc: Sequence[int | str]) -> str:
-    """Return the name of the field at ``loc``, without an index and without the type that pydantic adds for a union."""
+    """Return the name of the field or header at ``loc``, without an index and without the type that pydantic adds for
+    a union.
+    """
+    if loc[0] == "header":
+        return str(loc[-1])
     names = [part for part in loc if isinstance(part, str) and part.isidentifier() and part not in TYPES]
     return names[-1] if names else str(loc[-1])
 

@@ -241,12 +241,13 @@ def _add_removals(app: FastAPI, service: TenantService) -> None:
 
     @app.delete("/resources/pkeys/{pkey}/hosts/{hosts}", dependencies=TAKES_ID)
     async def delete_hosts(request: Request, pkey: str, hosts: str) -> dict[str, Any]:
-        """Remove the ports of hosts, separated by commas, from a partition; 404 if it does not exist."""
-        key, names = parse_pkey(pkey), set(names_of(hosts))
+        """Remove the ports of hosts, separated by commas, from a partition; 404 if it or a host does not exist."""
+        key, names = parse_pkey(pkey), names_of(hosts)
         partition = service.state.partitions.get(key)
-        through = {g for g, m in partition.members.items() if m.host in names} if partition else set()
-        guids = {g for name in names for g in service.view.names.get(name, [])}
-        return await remove(request, key, through | guids)
+        through = {g: m.host for g, m in partition.members.items() if m.host in names} if partition else {}
+        others = service.hosts_members(set(names) - set(through.values())) if partition else {}
+        present = {g for name in names for g in service.view.names.get(name, [])}
+        return await remove(request, key, through.keys() | others.keys() | present)
 
     @app.delete("/resources/pkeys/{pkey}", dependencies=TAKES_ID)
     async def delete(request: Request, pkey: str) -> dict[str, Any]:
