@@ -86,7 +86,7 @@ class SoftibError(Exception):
 
 
 class SoftibWarning(UserWarning):
-    """A remark for the user that is not an error, for which no other callback exists."""
+    """A warning for the user, issued when the caller passed no callback for notices."""
 
 
 class InputError(SoftibError):

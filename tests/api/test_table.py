@@ -42,7 +42,7 @@ def test_without_an_extra_its_name_is_said(tree, no_polars, monkeypatch):
         tree.nodes.to_polars()
     with pytest.raises(softib.MissingLibrary, match=r"pip install .*\[pandas\]'$"):
         tree.nodes.to_pandas()
-    with pytest.raises(AttributeError, match=r"'filter'.*pip install .*\[tables\]'"):
+    with pytest.raises(AttributeError, match=r"Table\.filter needs polars: .*pip install .*\[tables\]'"):
         tree.nodes.filter(type="switch")
 
 

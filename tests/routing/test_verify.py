@@ -245,7 +245,7 @@ def test_arrays_of_other_shapes_are_refused_in_one_line():
     g = ring(3)
     lft = route(g, "minhop").lft
     for args in ((lft[:2],), (lft, np.zeros((2, 2), np.uint8)), (lft, None, np.zeros((5, 3), np.uint8))):
-        with pytest.raises(ValueError, match="it must be"):
+        with pytest.raises(ValueError, match="; use "):
             verify(g, *args)
 
 

@@ -232,7 +232,7 @@ def _runtime_of(pid: str) -> str:
     (
         (("--net", "--stock-preload", "--", "true"), "--net needs softib's library; leave out --stock-preload"),
         (("--pcap", "x.pcap", "--", "true"), "--pcap captures the network of a node; add --net"),
-        (("--connected", "--", "true"), "--connected is a mode of the network of a node; add --net"),
+        (("--connected", "--", "true"), "--connected applies only to a node's IPoIB network; add --net"),
         (
             ("--net", "--connected", "--node", A, "--", "true"),
             "the network of this node already runs in datagram mode; end its programs, or leave out --connected",

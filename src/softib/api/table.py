@@ -147,7 +147,9 @@ class Table:
             attribute = getattr(self._polars, name)
         except MissingLibrary as error:
             names = ", ".join(n for n in dir(type(self)) if not n.startswith("_"))
-            raise AttributeError(f"Table has {names}; for {name!r}: {error}", name=name, obj=self) from None
+            raise AttributeError(
+                f"Table.{name} needs polars: {error}. Without polars, Table has {names}", name=name, obj=self
+            ) from None
         except AttributeError:
             raise AttributeError(f"Table has no {name!r}", name=name, obj=self) from None
         return _of_frames(attribute) if callable(attribute) else attribute

@@ -163,7 +163,8 @@ def dreq_is_held(cm: Connections, e: Endpoint, _: object) -> bool:
 
 
 def hold_dreq(cm: Connections, e: Endpoint, m: Message) -> None:
-    """Hold the DREQ with a separate timer. A timer that runs for an answer continues."""
+    """Hold the DREQ with a separate timer. A timer that is already waiting for a reply keeps
+    running."""
     e.peer_tid = m.head.tid
     unread = cm.unread(e.qpn) or (lambda: False)
     cm.held_dreqs[e] = HeldDreq(unread, cm.timers.now_ps + cm.timing.unread_ms * MS_PS)

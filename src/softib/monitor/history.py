@@ -1,4 +1,5 @@
-"""A history of intervals, stored as Parquet files and queried with DuckDB.
+"""The monitor's history: the counter increases of each interval, stored as Parquet files and queried with
+DuckDB.
 
 A directory contains ``rounds/``, with one file per round, and ``hours/``, with one file for all rounds of a full hour.
 A file is written under a temporary name and renamed, so that a crash loses only one round. When the file of an hour is

@@ -180,7 +180,7 @@ def forget(memory: Path, names: Sequence[str]) -> list[SeenPort]:
     :class:`UnknownName` for names that are not down."""
     present = [p for p in shard_memories(memory) if p.exists()]
     if not present:
-        raise InputError(f"{memory}: contains no memory of an exporter; start 'softib exporter' first")
+        raise InputError(f"{memory} does not exist: the exporter has not run; start 'softib exporter' first")
     with contextlib.ExitStack() as locks:
         for path in present:
             locks.enter_context(locked(path))

@@ -126,8 +126,9 @@ STYLE = (
 
 
 def scaling_curve(rows: Sequence[Mapping[str, float | None]], currency: str) -> str:
-    """Return a chart of step time, efficiency and the network's cost of a useful GPU-hour over the number of GPUs
-    (logarithmic), with one panel each; the dashed line is the high end of a price. It is a complete SVG file."""
+    """Return an SVG file with three panels over the number of GPUs (logarithmic): step time, efficiency, and network
+    cost per useful GPU-hour. In the last panel, the solid line is the lower bound of the price, and the dashed line the
+    upper."""
     panels = (
         ("time of a step, ms", [(("step_us", 1e-3), "")]),
         ("efficiency, %", [(("efficiency", 100.0), "")]),

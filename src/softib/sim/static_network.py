@@ -80,11 +80,16 @@ def matrix(n_hosts: int, demand: Any) -> tuple[np.ndarray, np.ndarray, np.ndarra
     if isinstance(demand, tuple):
         src, dst, size = (np.atleast_1d(np.asarray(c)) for c in demand)
         if not len(src) == len(dst) == len(size):
-            raise InputError(f"a traffic matrix with columns of {len(src)}, {len(dst)} and {counted(len(size), 'row')}")
+            raise InputError(
+                f"the columns of the traffic matrix have {len(src)}, {len(dst)} and {counted(len(size), 'row')}; use "
+                "columns of equal length"
+            )
     else:
         dense = np.asarray(demand, np.float64)
         if dense.shape != (n_hosts, n_hosts):
-            raise InputError(f"a traffic matrix of shape {dense.shape}: this network has {counted(n_hosts, 'host')}")
+            raise InputError(
+                f"the traffic matrix has shape {dense.shape}; use ({n_hosts}, {n_hosts}), one row and column per host"
+            )
         src, dst = np.nonzero(dense)
         size = dense[src, dst]
     size = size.astype(np.float64)

@@ -47,7 +47,7 @@ def test_options_and_the_files_that_they_name(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     for part in (
         "conf: opensm.conf; OpenSM 3.3.23 does not use all of it",
-        ("3: lmc '9' is out of range; OpenSM takes 0"),
+        ("3: lmc '9' is out of range; OpenSM uses 0"),
         "hm_num_traps: OpenSM 3.3.23 has no such option",
         "torus-2QoS is rejected without qos TRUE",
         "seed 1 has no xm_link",
@@ -140,7 +140,7 @@ def test_every_mistake_of_partitions_and_what_opensm_does(tmp_path):
         (4, "'nonsense' is not a PortGUID"),
         (5, "sl='20'"),
         (5, "mtu=9"),
-        (5, "takes limited"),
+        (5, "uses limited"),
         (7, "ff12…"),
     ]
     assert len(said) == 1 + len(expected)

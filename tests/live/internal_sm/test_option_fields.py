@@ -65,7 +65,7 @@ def test_every_option_of_a_port_is_on_the_wire_as_the_check_says(stock, tmp_path
             if match[1] == written:
                 assert name not in said, said[name]
             else:
-                assert said[name].endswith(f"; OpenSM takes {match[1]}"), (line, match[0], said.get(name))
+                assert said[name].endswith(f"; OpenSM uses {match[1]}"), (line, match[0], said.get(name))
                 differing += 1
     assert differing > len(SEEN)
 

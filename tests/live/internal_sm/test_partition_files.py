@@ -66,10 +66,10 @@ QUICK = [
     "0x7fff under two names",
 ]
 UNLIKE = {
-    "a rate that is no number": ("2: rate='foo' is not a number; OpenSM takes 0", "does not create"),
+    "a rate that is no number": ("2: rate='foo' is not a number; OpenSM uses 0", "does not create"),
     "a rate that is no number, no group": (
         "2: rate='foo' is not a number",
-        "2: mtu='4x' is not a number; OpenSM takes 4",
+        "2: mtu='4x' is not a number; OpenSM uses 4",
     ),
     "0x7fff under two names": ("2: P_Key 0x7fff belongs to 'Default'",),
     "one P_Key under two names": ("3: P_Key 0x31 belongs to 'A'",),

@@ -135,7 +135,7 @@ def test_values_that_opensm_replaces_silently_are_named(stock, tmp_path, text, n
     assert {n for n, value in written.items() if held[n] != value} == ({name} if name else set())
     said = softib.check_config(conf).opensm
     assert len(said) == bool(name)
-    assert all(f" {name} " in line and line.endswith(f"OpenSM takes {held[name]}") for line in said)
+    assert all(f" {name} " in line and line.endswith(f"OpenSM uses {held[name]}") for line in said)
 
 
 CONGESTION = {"threshold": 4, "credit_starvation_threshold": 4}
@@ -147,7 +147,7 @@ def test_thresholds_of_congestion_control_lose_their_upper_bits(tmp_path, name, 
     conf = tmp_path / "conf"
     conf.write_text(f"congestion_control TRUE\ncc_sw_cong_setting_{name} 0x1a\n")
     (line,) = softib.check_config(conf).opensm
-    assert f"does not fit into {bits} bits (0 to 15); OpenSM takes 10" in line
+    assert f"does not fit into {bits} bits (0 to 15); OpenSM uses 10" in line
     conf.write_text(f"cc_sw_cong_setting_{name} 0x1a\n")
     assert softib.check_config(conf).good
 
@@ -320,8 +320,8 @@ def test_what_has_no_effect_and_what_is_replaced_is_said_and_the_manager_goes_on
     assert config.engine == "torus-2QoS,updn" and config.ar == ArConfig()
     text = "\n".join(notes)
     for part in (
-        "conf:2: lmc '9' is out of range; OpenSM takes 0",
-        "conf:3: allow_both_pkeys 'yes' is not a valid value; OpenSM takes FALSE",
+        "conf:2: lmc '9' is out of range; OpenSM uses 0",
+        "conf:3: allow_both_pkeys 'yes' is not a valid value; OpenSM uses FALSE",
         "no engine foo; ignored",
         "ar_updn of NVIDIA's OpenSM is updn with adaptive_routing free",
         "qos_ca_high_limit: no effect without qos TRUE",

@@ -81,7 +81,7 @@ def test_the_command_line_goes_before_the_file_and_the_file_before_the_fabric(tm
     assert (config.lmc, config.engine, config.hoq_life) == (1, "updn,minhop", 15)
     assert (
         len(notes) == 2
-        and "sm_key '(null)' is not a valid value; OpenSM takes 1" in notes[0]
+        and "sm_key '(null)' is not a valid value; OpenSM uses 1" in notes[0]
         and notes[1].endswith("neither softib nor OpenSM 3.3.23 has an option unheard_of")
     )
     assert ManagerSettings(fallback={"engine": "ftree"}).read().engine == "ftree"

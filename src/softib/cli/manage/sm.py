@@ -76,7 +76,8 @@ def check_config(file: str, as_json: bool) -> int:
 @json_option
 def job(hosts: tuple[str, ...], streaming: bool, fabric: str | None, as_json: bool) -> int:
     """Assign the aggregation tree with the fewest jobs to a job on HOSTS. Print the number of the tree, the aggregation
-    node of each host, and the top node. The job is counted until the manager's next sweep.
+    node of each host, and the top node. Until the next sweep, the manager counts the job towards the load of its
+    tree.
     """
     import softib
 

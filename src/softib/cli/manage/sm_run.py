@@ -27,7 +27,7 @@ SHOWN_NOTES = 12
 @click.argument("devices", metavar="[DEVICE[=CONF]]...", nargs=-1)
 @click.option("--guid", "-g", metavar="GUID", help="Use the port with this PortGUID.")
 @click.option("--once", "-o", is_flag=True, help="Exit when the subnet is up.")
-@click.option("--dry-run", is_flag=True, help="Print the changes to each node, without sending Sets.")
+@click.option("--dry-run", is_flag=True, help="Print each node's changes; send no Sets.")
 @click.option(
     "--take-over", is_flag=True, help="Take the subnet from a live master: priority 15 makes it hand over (IBA 14.4.1)."
 )

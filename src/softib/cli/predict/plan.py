@@ -58,7 +58,7 @@ def _floor(function: Callable[..., Any]) -> Callable[..., Any]:
             required=True,
             type=InputFile(),
             shell_complete=completing.files,
-            help="The floor plan (YAML): rows, racks, and space of a host (docs/plan.md).",
+            help="Floor plan (YAML): rows, racks, and the rack units of a host (see docs/plan.md).",
         ),
     ):
         function = option(function)

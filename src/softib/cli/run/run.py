@@ -121,7 +121,7 @@ def command(
     if pcap is not None and not net:
         raise click.UsageError("--pcap captures the network of a node; add --net")
     if connected and not net:
-        raise click.UsageError("--connected is a mode of the network of a node; add --net")
+        raise click.UsageError("--connected applies only to a node's IPoIB network; add --net")
     if net and stock_preload:
         raise click.UsageError("--net needs softib's library; leave out --stock-preload")
     more = {name: "1" for name, on in (("SOFTIB_PACE", pace), ("SOFTIB_STRICT", strict)) if on}

@@ -45,7 +45,10 @@ LINE_S = 0.5
     type=click.Choice(["internal", "external", "none"]),
     default="internal",
     show_default=True,
-    help="internal: softib's subnet manager brings it up; external: a stock one will attach; none: links stay down.",
+    help=(
+        "Subnet manager: internal (softib's brings the fabric up), external (you start another, for example OpenSM), "
+        "or none (links stay down)."
+    ),
 )
 @click.option(
     "--udp",

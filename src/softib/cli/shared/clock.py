@@ -23,6 +23,6 @@ def clock(option: str, text: str | None) -> float | None:
         when = datetime.fromisoformat(text)
     except ValueError:
         raise click.BadParameter(
-            f"{text!r}: 90m, 6h or 3d for a time ago, or 2026-11-24T08:00", param_hint=option
+            f"{text!r} is not a time; use an age (90m, 6h, 3d) or a clock time (2026-11-24T08:00)", param_hint=option
         ) from None
     return max(0.0, (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())

@@ -40,7 +40,11 @@ from softib.foreign_text import shown
         "of rounds (40)."
     ),
 )
-@click.option("--quick", is_flag=True, help="Only the loaded tests, two rounds of each class.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help=("Run only the tests under load (bandwidth-both-loaded, latency-loaded), with two rounds per class of pairs."),
+)
 @click.option(
     "--test",
     "tests",

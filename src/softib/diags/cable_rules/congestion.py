@@ -206,8 +206,8 @@ class _Interval:
         return row
 
     def _onwards(self, row: int, peer: int) -> list[int]:
-        """Return the egress ports, on the switch of ``peer``, of traffic that leaves through ``row``. If the forwarding
-        tables are unknown, these are all ports of that switch except the ingress port.
+        """Return the ports through which the switch that owns ``peer`` forwards the traffic that arrives from
+        ``row``. If the forwarding tables are unknown, these are all ports of that switch except the ingress port.
         """
         case, ports = self.case, self.case.ports
         guid = int(ports.node_guid[peer])

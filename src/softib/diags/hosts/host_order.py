@@ -5,9 +5,10 @@ names, and the order need not be ascending. The offset of a port is the one on w
 with a different order is ignored.
 
 An exchange is reported only if each of the two ports has exactly the adapter that is expected at the other. If the
-other leaf has a different order, no adapter is expected there. In that case, each of the two hosts must be the only
-host on its leaf with its class of names, and the leaf's other hosts must have the class of the other host. Names may be
-exchanged instead of cables, so the finding is only a warning.
+other leaf has no known order, no adapter is expected at its port. The exchange is then reported only if each of the two
+hosts is the only host of its class of names on its leaf, and most other hosts on the other leaf are of the first host's
+class. (Names that differ only in their numbers are of one class.) Names may be exchanged instead of cables, so the
+finding is only a warning.
 """
 
 from __future__ import annotations

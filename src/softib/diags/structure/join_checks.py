@@ -59,14 +59,14 @@ def missing_joins(c: Context) -> Iterator[Finding]:
     yield finding(
         UNJUDGED_CABLES,
         [view.location(p) for p in ports],
-        f"one of {counted(compared.wanted, 'cable')} that a {shape_text} has between its switches is not there, "
-        f"of so few no sure exception; free: {few(free, MANY)}",
+        f"one of {counted(compared.wanted, 'cable')} between the switches of a {shape_text} is missing; with so few "
+        f"cables, this may be intended; free ports: {few(free, MANY)}",
         {"missing": len(compared.missing), "of": compared.wanted, "free": free},
     )
 
 
 def _without_a_rule(c: Context, cables: np.ndarray, of: int) -> Iterator[Finding]:
-    """Report, in one finding, the cables without a rule between switches that match no topology."""
+    """Report in one finding the cables that no rule explains, in a network of switches that matches no topology."""
     if not len(cables):
         return
     view = c.view

@@ -47,8 +47,9 @@ NO_PLACE = -1
 
 
 class _Links:
-    """Cables between ``linked`` switches in both directions, by rows of ``linked``: a cable from port
-    ``number`` of ``here`` to port ``remote`` of ``there``."""
+    """Cables between ``linked`` switches; each cable appears twice, once from each end. Entry i runs
+    from port ``number[i]`` of ``here[i]`` to port ``remote[i]`` of ``there[i]``; ``here`` and
+    ``there`` are rows of ``linked``."""
 
     def __init__(self, view: FabricView, linked: np.ndarray):
         f, rows = view.fabric, view.between_switches

@@ -151,8 +151,8 @@ def self_loop(fabric: Fabric, a: Target, b: Target | None = None) -> Planted:
 
 
 def slow_link(fabric: Fabric, cable: Target, speed: str | None = None, lanes: int | None = None) -> Planted:
-    """Make a link run slower or narrower than both ends support. Both ends get active ``speed`` (a
-    generation) or ``lanes``."""
+    """Make a link run slower or narrower than both ends support. Set the active
+    speed of both ends to ``speed`` (a generation), or their active width to ``lanes``."""
     row = cable_at(fabric, cable)
     ends = cable_ends(fabric, row)
     if len(ends) < 2 and fabric.cable_port[row].min() < 0:

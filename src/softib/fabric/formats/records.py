@@ -191,8 +191,9 @@ class Records:
 
 def seems_a_switch(ports: Iterable[tuple[int, int]]) -> bool:
     """Return whether a node known only as a peer is a switch. ``ports`` are the (port number, LID)
-    of each of its cables; LID 0 is unknown. A switch has more cables than an adapter, a port number
-    that no adapter has, or one LID for several ports; each port of an adapter has its own LID."""
+    of each of its cables; LID 0 is unknown. It is a switch if it has at least :data:`SWITCH_FROM`
+    cables, a port number above :data:`MOST_PORTS`, or the same LID at several ports. (Each port of
+    an adapter has a different LID.)"""
     cables = list(ports)
     several = len({number for number, lid in cables if lid}) > 1 and len({lid for _, lid in cables}) == 1
     return several or len(cables) >= SWITCH_FROM or any(number > MOST_PORTS for number, _ in cables)

@@ -90,7 +90,8 @@ class UmadRequests:
     # -- reading --
 
     def read(self, file: UmadFile) -> None:
-        """Handle what ``file``'s program has written, up to a limit, so that others do not wait too long."""
+        """Handle the messages that ``file``'s program has written, up to a limit, so that other programs do not wait
+        too long."""
         if self.router.pumps and not file.queue and not file.announced and self._pump(file) not in (SPECIAL, LEFT):
             return  # more messages often follow one for another program: send them together
         for _ in range(ROUNDS):

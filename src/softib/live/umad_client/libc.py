@@ -123,7 +123,7 @@ def names_in(path: str) -> list[str]:
 
 @cache
 def is_stock_simulator() -> bool:
-    """Return whether this process runs under ibsim's ``libumad2sim.so``. It takes messages in the
-    layout that libibumad was configured for (``umad_size``): the old one until a port is opened through
-    libibumad."""
+    """Return whether this process runs under ibsim's ``libumad2sim.so``. That library
+    expects messages in libibumad's current layout (``umad_size``), which is the old layout until a port is
+    opened through libibumad."""
     return hasattr(_libc(), "sim_client_init")

@@ -285,7 +285,7 @@ def _sources(graph: SwitchGraph, path_sl: np.ndarray | None, sl2vl: np.ndarray, 
     sls = np.zeros((1, 1), np.uint8) if path_sl is None else np.ascontiguousarray(path_sl, np.uint8)
     rows = len(sls)
     if path_sl is not None and (sls.ndim != 2 or sls.shape[1] != n_ends or rows not in (1, graph.n_switches, n_ends)):
-        raise ValueError(f"path_sl has shape {sls.shape}, it must be ({graph.n_switches}, {n_ends})")
+        raise ValueError(f"path_sl has shape {sls.shape}; use ({graph.n_switches}, {n_ends})")
     of_end = graph.end_switch if rows == graph.n_switches else np.arange(n_ends) % rows
     cas = np.flatnonzero(~graph.end_is_switch)
     port = graph.end_port[cas].astype(np.int64) * (sl2vl.shape[1] > 1)
@@ -335,7 +335,7 @@ def sl2vl_table(graph: SwitchGraph, sl2vl: np.ndarray | None, data_vls: int) -> 
     fits = table.ndim == 4 and table.shape[3] == 16 and table.shape[0] in (1, graph.n_switches)
     if not fits or any(d != 1 and d < ports for d in table.shape[1:3]):
         raise ValueError(
-            f"sl2vl has shape {np.shape(sl2vl)}, it must be (16,), ({graph.n_switches}, 16) or "
+            f"sl2vl has shape {np.shape(sl2vl)}; use (16,), ({graph.n_switches}, 16) or "
             f"({graph.n_switches}, {ports}, {ports}, 16)"
         )
     return np.ascontiguousarray(table)

@@ -150,7 +150,7 @@ def verify(
     other shapes.
     """
     if lft.ndim != 2 or lft.shape[0] != graph.n_switches:
-        raise ValueError(f"lft has shape {lft.shape}, it must be ({graph.n_switches}, LIDs)")
+        raise ValueError(f"lft has shape {lft.shape}; use ({graph.n_switches}, LIDs)")
     lft = np.ascontiguousarray(lft, np.uint8)
     at = port_map(graph)
     lids, ends = destinations(graph)

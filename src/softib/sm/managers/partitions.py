@@ -257,8 +257,8 @@ def _partition(text: str, before: list[Partition], where: str, taken: Container[
 def _properties(
     partition: Partition, body: str, member: int, flags: tuple[dict[str, int], list[int]], where: str
 ) -> None:
-    """Parse the ports and multicast groups after the colon. A group ends with its line. It has
-    those of the partition's ``flags`` (and scopes) that it does not set itself."""
+    """Parse the ports and multicast groups after the colon. A group ends with its line. It
+    inherits the partition's ``flags`` and scopes unless it sets its own."""
     for line in re.sub(r"\s*=\s*", "=", body).split("\n"):
         fields = [w for w in re.split(r"[,\s]+", line) if w]
         for i, word in enumerate(fields):

@@ -1,4 +1,5 @@
-"""SwitchInfo (IBA 14.2.5.4): the part of its forwarding tables that a switch uses.
+"""Sets LinearFDBTop and MulticastFDBTop in SwitchInfo (IBA 14.2.5.4), which limit the part of the
+forwarding tables that a switch uses.
 
 LinearFDBTop is raised only after blocks are written, so that a switch never uses an unwritten
 entry. MulticastFDBTop (OpenSM's ``use_mfttop``): a switch whose port 0 has

@@ -77,7 +77,7 @@ class Remark:
         if self.kind == "unreadable":
             fits = not most or (number(self.value) or 0) <= most
             why = "is not a valid value" if fits else _too_large(most)
-        return f"{self.name} {self.value[:40]!r} {why}; OpenSM takes {shown(self.now)}"
+        return f"{self.name} {self.value[:40]!r} {why}; OpenSM uses {shown(self.now)}"
 
 
 @dataclass

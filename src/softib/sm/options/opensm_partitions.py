@@ -172,13 +172,13 @@ class _Reader:
         pkey = value & DEFAULT_BASE
         if value > 0xFFFF and pkey:
             full = f"full members hold {pkey | 0x8000:#x}"
-            self.remark(f"P_Key {text} has more than 16 bits; OpenSM takes {pkey:#x} ({full})")
+            self.remark(f"P_Key {text} has more than 16 bits; OpenSM uses {pkey:#x} ({full})")
         if not pkey:
             same = self.names.get(name, 0)
             pkey = same or self._free()
-            how = "that of the same name" if same else "the lowest that is free"
+            how = "the P_Key of the partition with the same name" if same else "the lowest free P_Key"
             if text is not None or (name.lower() == "default" and not same):
-                self.remark(f"P_Key {text or '(none)'} of {_quoted(name)}: OpenSM takes {pkey:#x}, {how}")
+                self.remark(f"P_Key {text or '(none)'} of {_quoted(name)} is not usable; OpenSM uses {pkey:#x}, {how}")
         elif name and name != self.written.get(pkey, name):
             self.remark(f"P_Key {pkey:#x} belongs to {_quoted(pkeys[pkey])}; OpenSM adds the members there")
         self.written.setdefault(pkey, name)
@@ -212,7 +212,7 @@ class _Reader:
         elif name in CODES:
             codes[name] = value & 0xFFFFFFFF
             if rest.strip() or not text:
-                self.remark(f"{name}={_quoted(text)} is not a number; OpenSM takes {codes[name]}")
+                self.remark(f"{name}={_quoted(text)} is not a number; OpenSM uses {codes[name]}")
         else:
             self._number(codes, name, text, value, rest)
 
@@ -220,13 +220,17 @@ class _Reader:
         most = {"scope": 15, "sl": 15, "FlowLabel": 0xFFFFF, "TClass": 0xFF, "Q_Key": 0xFFFFFFFF}[name]
         if name in ("TClass", "Q_Key"):
             if value > most or rest or not text:
-                self.remark(f"{name}={_quoted(text)}; OpenSM takes {value & most:#x}")
+                self.remark(
+                    f"{name}={_quoted(text)} is not a number from 0 to {most:#x}; OpenSM uses {value & most:#x}"
+                )
         elif value > most or (name == "scope" and not value) or (name != "scope" and (not text or rest[:1].strip())):
             self.remark(f"{name}={_quoted(text)} is not a valid value; OpenSM ignores it")
         elif name == "scope":
             codes["scope"] |= 1 << value
         elif rest:
-            self.remark(f"{name}={_quoted(text)}; OpenSM takes {value} and ignores the rest of the line")
+            self.remark(
+                f"{name}={_quoted(text)} has text after the number; OpenSM uses {value}, ignores the rest of the line"
+            )
 
     def _codes(self, codes: dict[str, int], group: str) -> bool:
         """Interpret MTU and rate of a group. Return False if OpenSM does not create the group."""
@@ -271,12 +275,12 @@ class _Reader:
             if not guid or rest:
                 raise _Drop(f"{_quoted(name)} is not a PortGUID{self._going_on() or ' and not a keyword'}")
         elif keyword != name:
-            self.remark(f"member {_quoted(name)}: OpenSM takes {keyword}{self._going_on()}")
+            self.remark(f"member {_quoted(name)}: OpenSM uses {keyword}{self._going_on()}")
         if self.definition:
             self.peopled.add(self.definition.pkey)
         fits = flag is None or any(m.startswith(flag) for m in MEMBERSHIPS) or "limited".startswith(flag.lower())
         if not fits:
-            self.remark(f"{_quoted(name)}={_quoted(flag)} is not a membership; OpenSM takes limited")
+            self.remark(f"{_quoted(name)}={_quoted(flag)} is not a membership; OpenSM uses limited")
 
     def _group(self, at: int, text: str) -> int:
         assert self.definition is not None

@@ -162,7 +162,7 @@ def _tun() -> int:
         fcntl.ioctl(tun, TUNGETFEATURES, bytes(4))
     except OSError:
         os.close(tun)
-        raise InputError(f"{TUN}: is not a TUN/TAP device; remove it, then {remedy}") from None
+        raise InputError(f"{TUN} is not a TUN/TAP device; remove it, then {remedy}") from None
     return tun
 
 

@@ -87,7 +87,7 @@ def placed_on(
     machine: Machine, names: tuple[str, ...], rows: np.ndarray, link_gbps: np.ndarray, nics: int | None = None
 ) -> Placed:
     """Return ``machine`` on the adapters ``rows`` of the hosts; the rate of adapters is limited to that of their links.
-    ``nics`` as in a job. Raises :class:`InputError` if they are not whole nodes."""
+    ``nics`` as in a job. Raises :class:`InputError` if ``rows`` do not form whole nodes."""
     link = fastest_link(link_gbps, rows)
     adapters = nodes_of(names, rows, nics)
     if nics is None and machine.hosts > 1:

@@ -146,10 +146,11 @@ def filled_us(octets: float, share: float, by: Choice, m: Machine, nodes: int, w
 
 
 def _across_us(octets: int, hops: int, by: Choice, m: Machine, nodes: int, work: Work, v: Section) -> float:
-    """Return the time in µs in which threads fill the slices of one chunk on all its ``hops`` between nodes. The proxy
-    sends a slice only when it is complete, so the threads and the NIC work one after the other. With LL and LL128, a
-    chunk is one slice; with Simple, a ring's chunk has two slices. In a split tree the slice is filled by the reducing
-    threads on the way up, by all threads at the root, and by the sending threads on the way down."""
+    """Return the total time in µs of one chunk on its ``hops`` between nodes: the threads fill its slices, and the NIC
+    transmits them. The proxy sends a slice only when it is complete, so the threads and the NIC work one after
+    the other. With LL and LL128, a chunk is one slice; with Simple, a ring's chunk has two slices. In a split tree the
+    slice is filled by the reducing threads on the way up, by all threads at the root, and by the sending threads on the
+    way down."""
     if hops == 0:
         return 0.0
     nic = nic_share(by, m, work, v)

@@ -219,8 +219,8 @@ def _algbw(c: Collective, a: Algorithm, i: int, m: Machine, nodes: int, r: Relea
 def _old_gbytes(m: Machine, nodes: int) -> tuple[float, float]:
     """Return (GB/s of all channels of a ring, GB/s of all channels of a tree) that the search of 2.8.4 finds
     (src/graph/search.cc). With several nodes, each NIC has a channel as fast as the NIC and the PCIe of a GPU permit.
-    On two nodes, the same GPU of a tree sends and receives; inside a node, the tree then uses a rate up to twice that
-    of the network, if NVLink allows it."""
+    On two nodes, one GPU of each node both sends and receives for the tree. So the search may give the tree's links
+    inside a node up to twice the rate of the network, if NVLink is fast enough."""
     nvlink = m.gpu.nvlink_gbytes * (OLD_LINK if m.gpu.index < 2 else 1.0)
     if nodes == 1:
         return nvlink, nvlink

@@ -74,7 +74,10 @@ class _Text:
         try:
             lines = data.decode("utf-8").split("\n")
         except UnicodeDecodeError as error:
-            raise InputError(f"{self.path}: neither text (octet {error.start}) nor a binary GOAL schedule") from None
+            raise InputError(
+                f"{self.path}: not a GOAL schedule: byte {error.start} is not UTF-8 text, and the file is not in the "
+                "binary format; use a GOAL text or binary file"
+            ) from None
         for self.line, raw in enumerate(lines, 1):
             text = raw.partition("//")[0].strip()
             if text:

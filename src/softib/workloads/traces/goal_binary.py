@@ -111,7 +111,8 @@ def _octets(path: Path, rank: int, table: np.ndarray, data: bytes) -> memoryview
 
 
 def portals_text(path: Path, data: bytes) -> bytes | None:
-    """Return a schedule that has operations of Portals as equivalent text; None if it has none."""
+    """Convert a schedule in the binary format of LogGOPSim2's first files, whose operations have fields of Portals, to
+    text. Return None if the file is not in this format."""
     ranks, table = _table(path, data)
     lines = [f"num_ranks {ranks}"]
     for rank in range(ranks):

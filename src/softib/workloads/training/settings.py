@@ -121,7 +121,7 @@ def _megatron(s: dict[str, Any]) -> dict[str, Any]:
             settings[MEGATRON[key]] = _on(value) if key in flags else value
         elif key in ONLY_1:
             if str(value) != "1":
-                raise InputError(f"megatron: {key.replace('_', '-')} {value} is not in the model; use 1")
+                raise InputError(f"megatron: {key.replace('_', '-')} {value} is not supported; use 1")
         elif key not in DERIVED and CHANGES.search(key):
             raise UnknownName("supported setting of Megatron-LM", key, [*MEGATRON, *DERIVED, *ONLY_1])
     if _on(s.get("fp16", False)) and not _on(s.get("accumulate_allreduce_grads_in_fp32", False)):

@@ -95,8 +95,8 @@ def flow(t, egress, slow, octets, now):
 
 @inner
 def expire(t, egress, packets, now):
-    """Discard ``packets`` of applications that waited for credits at the head of the queue of
-    ``egress``. Each waits for HOQLife; after VLStallCount packets, the rest are discarded at once
+    """Discard ``packets`` data packets, each of which waited for credits at the head of ``egress``'s
+    queue. Each waits for HOQLife; after VLStallCount packets, the rest are discarded at once
     (IBA 18.2.5.4)."""
     slow = np.int64(t.port_peer[egress])
     add(t.counters[egress], DISCARDS, packets)

@@ -223,7 +223,8 @@ class _Pods:
 
 
 def _candidates(below: _Side, above: _Side) -> set[_Exchange]:
-    """Return every exchange that two claims allow, each once (``a`` < ``b``)."""
+    """Return each possible exchange once, with ``a`` < ``b``. An exchange is possible if two switches' differences
+    (``claims``: surplus link, missing link) match."""
     candidates: set[_Exchange] = set()
     low, high = _by_pair(below), _by_pair(above)
     for (p, q), nodes in low.items():

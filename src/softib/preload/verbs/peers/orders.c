@@ -155,7 +155,7 @@ static int wait_for(struct vm_heap *w, uint32_t process, struct softib_service *
         if (now - began > UNTAKEN_NS && moves(order, SOFTIB_ORDER_GIVEN, SOFTIB_ORDER_NONE))
             return -EAGAIN;
         if (now - began > 4ull * UNTAKEN_NS && !is_in(order, SOFTIB_ORDER_DONE))
-            return -EAGAIN; /* stopped during the copy: the order stays taken until the owner continues */
+            return -EAGAIN; /* the owner stopped during the copy: the state remains SOFTIB_ORDER_TAKEN until the owner runs again */
     }
     __atomic_store_n(&order->state, SOFTIB_ORDER_NONE, __ATOMIC_RELAXED);
     return order->error;

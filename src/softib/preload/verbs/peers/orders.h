@@ -20,7 +20,7 @@
  */
 int vp_order_copy(struct vm_heap *w, uint32_t process, bool put, struct iovec *there, unsigned there_n, const struct iovec *here,
                   unsigned here_n);
-/* Get a descriptor of the file of `key` of `process`; -1: not available. `w->lock` is held. */
+/* Return a descriptor of the file that holds `process`'s memory region `key`, or -1 if it is not available. `w->lock` is held. */
 int vp_order_file(struct vm_heap *w, uint32_t process, uint32_t key);
 
 /* -- the server -- */

@@ -67,5 +67,7 @@ def _text(field: bytes) -> str:
 
 def _number(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise InputError(f"a discovery log page names port {text[:32]!r}")
+        raise InputError(
+            f"the target's discovery log page has port {text[:32]!r}, which is not a number; use another target"
+        )
     return int(text)
