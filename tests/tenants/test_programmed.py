@@ -395,12 +395,12 @@ def test_the_first_unanswered_look_is_told_and_changes_are_still_passed_on():
 
 def test_a_standby_without_a_master_is_named_as_one(lab, monkeypatch):
     """An OpenSM that left the master's state still answers SMInfo."""
-    from softib.live.umad_client.wire import Master
+    from softib.live.umad_client.wire import Manager, Master
     from softib.sm.ha.election import SmState
 
     view = lab.service.view.sibling()
     view.discover()
-    monkeypatch.setattr("softib.tenants.subnet.live_manager", lambda wire: (Master(1, 2, 3), SmState.STANDBY))
+    monkeypatch.setattr("softib.tenants.subnet.live_manager", lambda wire: Manager(Master(1, 2, 3), SmState.STANDBY))
     watch = watch_of(view)
     watch.manager.is_master = lambda master: True
     for _ in range(SILENT_LOOKS):

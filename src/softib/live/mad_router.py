@@ -287,7 +287,7 @@ class MadRouter:
         return max(0.0, (min(due) - now_ps) / 1e12) if due else math.inf
 
     def tick(self, now_ps: int) -> None:
-        """Give up requests that programs did not answer in time, send due traps, and let devices sample."""
+        """Fail requests that programs did not answer in time, send due traps, and let devices sample."""
         self._give_back_all(self.waiting.take_expired(now_ps))
         self.traps(now_ps)
         if self.plane.tables.samplers[0, 0]:

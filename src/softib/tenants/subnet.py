@@ -154,7 +154,7 @@ class SubnetView:
             if info is not None:
                 self._master_of(info)
             answer = live_manager(self._opened.wire)
-            self.passive = answer[1].name if answer is not None and answer[1] != SmState.MASTER else ""
+            self.passive = answer.state.name if answer is not None and answer.state != SmState.MASTER else ""
             return answer is not None and not self.passive
         except PeerError:
             self.close()

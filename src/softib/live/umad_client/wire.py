@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -186,7 +186,14 @@ def transact(wire: MadWire, request: MadBatch) -> np.ndarray | None:
     return None
 
 
-def live_manager(wire: MadWire, mkey: int = 0) -> tuple[Master, SmState] | None:
+class Manager(NamedTuple):
+    """The manager that a port ``named`` as the master, and its own ``state``."""
+
+    named: Master
+    state: SmState
+
+
+def live_manager(wire: MadWire, mkey: int = 0) -> Manager | None:
     """Return the manager that the port names as the master, with its state (IBA 14.4.1), if it answers SMInfo."""
     info = transact(wire, smp_get(SmpAttr.PORT_INFO, mkey=mkey))
     if info is None or int(PortInfo.port_state.get(info)) != PortState.ACTIVE:
@@ -199,10 +206,10 @@ def live_manager(wire: MadWire, mkey: int = 0) -> tuple[Master, SmState] | None:
     state = None if reply is None else int(SMInfo.sm_state.get(reply))
     if reply is None or state not in set(SmState):
         return None
-    return Master(lid, int(SMInfo.guid.get(reply)), int(SMInfo.priority.get(reply))), SmState(state)
+    return Manager(Master(lid, int(SMInfo.guid.get(reply)), int(SMInfo.priority.get(reply))), SmState(state))
 
 
 def live_master(wire: MadWire, mkey: int = 0) -> Master | None:
     """Return the master of the port's subnet if it answers SMInfo as a master."""
     answer = live_manager(wire, mkey)
-    return answer[0] if answer is not None and answer[1] == SmState.MASTER else None
+    return answer.named if answer is not None and answer.state == SmState.MASTER else None
