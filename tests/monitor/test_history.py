@@ -97,7 +97,7 @@ def test_a_time_that_is_none_is_one_line(text):
 
     from softib.cli.shared.clock import clock
 
-    with pytest.raises(click.BadParameter, match="90m, 6h or 3d"):
+    with pytest.raises(click.BadParameter, match="90m, 6h, 3d"):
         clock("--since", text)
 
 
