@@ -16,7 +16,7 @@ pytest.importorskip("cryptography", reason="cryptography is not installed (the e
 
 from softib.errors import InputError
 from softib.tenants.accounts import Account
-from softib.web.server import _library, _listener
+from softib.web.server import _library, listen
 from softib.web.tls import self_signed, tls_of
 from tests.tenants.asking import PASSWORD, basic
 
@@ -54,7 +54,7 @@ def keys(tmp_path_factory):
 def secured(keys, asking, service, tmp_path):
     service.accounts.put(Account("looker", "viewer"), PASSWORD)
     tls = self_signed(tmp_path, "127.0.0.1", keys / "ca.pem")
-    listener = _listener("127.0.0.1", 0)
+    listener = listen("127.0.0.1", 0)
     server = _library()(asking.app, tls)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
