@@ -115,8 +115,8 @@ def advise(
         given = (per_money, *given)
     if comparison is None and undecided:
         notes.append(
-            "no rule decides; add a workload, for example mpi-allreduce:16K, to compare the time and cost of each "
-            "network"
+            "no reason outweighs all others; add a workload, for example mpi-allreduce:16K, to compare the time and "
+            "cost of each network"
         )
     reasons = tuple(sorted(given, key=lambda o: not o.decides))
     return Advice(facts, reasons, verdict_of(given), comparison, breaks, tuple(notes), messages)
