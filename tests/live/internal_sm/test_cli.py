@@ -152,7 +152,8 @@ def test_link_down_and_up(options, stock, softib):
         assert wait_for(lambda n=had: trap_of(f, leaf) in sm.traps()[n:], LONG), word
     assert re.search(r'"GID out of service", ' + gid, sm.log) and wait_for(lambda: whole(f), LONG)
     assert (f.lid == lids).all() and (f.lft[:, lids[f.end_ports()]] == before[:, lids[f.end_ports()]]).all()
-    assert not BY_TIMEOUT.findall(sm.log)
+    complaints = BY_TIMEOUT.findall(sm.log)
+    assert not complaints, complaints
     assert softib.status()[0]["bugs"] == 0
 
 
