@@ -41,9 +41,9 @@ def test_a_run_over_verbs_with_a_fault_passes(tmp_path, stock):
     assert done.returncode == 0, done.stderr
     run = json.loads(done.stdout)
     assert run["ok"] and [c["exit_code"] for c in run["commands"]] == [0, 0]
-    assert run["verbs_bytes"] > 2 * 2 * 20000 * 4096, "each message of 4 KiB leaves one port and enters another"
+    assert run["verbs_bytes"] > 2 * 2 * 600_000 * 4096, "each message of 4 KiB leaves one port and enters another"
     assert [f["kind"] for f in run["faults"]] == ["link-down"] and run["faults"][0]["where"].startswith("leaf-1[")
-    assert "20000 iters" in done.stderr, "the commands' output is not on stdout beside JSON"
+    assert "600000 iters" in done.stderr, "the commands' output is not on stdout beside JSON"
     suite = ElementTree.parse(tmp_path / "softib-ci/junit.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("3", "0")
     assert [p.name for p in (tmp_path / "softib-ci").iterdir()] == ["junit.xml"]

@@ -318,7 +318,7 @@ def test_one_container_holds_a_whole_fabric(stock, request, tmp_path, engine, sh
         ]
     done = subprocess.run([*words, *softib], capture_output=True, text=True, timeout=500, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "verbs moved" in done.stderr and done.stdout.count("20000 iters") == 2
+    assert "verbs moved" in done.stderr and done.stdout.count("600000 iters") == 2
 
 
 class Contained(Applications):
